@@ -136,6 +136,11 @@ async function issue(
     const member = await describeMember(pool, settings);
     await requireCluster(pool, member);
     const account = await findOrCreateAccount(pool, user);
+    // Two names may look the same in a list, and a new account is empty.
+    if (account.name !== user)
+      console.error(
+        `“${user}” is an account of another issuer. This is for “${account.name}”, of the built-in issuer.`,
+      );
     if (operator) await changeOperator(pool, account.name, true);
     if (linkTo !== null) return await issueSignInLink(pool, account.id, linkTo);
     const issuer = await openIssuer(settings.DATA_DIR, member.keys);

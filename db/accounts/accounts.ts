@@ -78,36 +78,46 @@ export const hasOperator = (db: Queryable): Promise<boolean> =>
 export const hasActiveOperator = (db: Queryable): Promise<boolean> =>
   hasRow(db, 'SELECT 1 FROM accounts WHERE operator AND suspended_reason IS NULL LIMIT 1');
 
+/** The issuer that accounts leave, and the one that they get. */
+interface IssuerChange {
+  readonly from: string;
+  readonly to: string;
+}
+
 /**
- * Moves accounts from the built-in issuer to another one, with the same subject. An account that a token of the other issuer has
- * created already changes places with the moved one: it gets the built-in issuer. The sessions of the console of a moved account end.
+ * Moves accounts from one issuer to another, with the same subject. An account that a token of the other issuer has created already
+ * changes places with the moved one, so the opposite move restores both. The sessions of the console of these accounts end.
  *
  * @param names null: all accounts except those of operators
  * @returns the names of the moved accounts
  */
-export function moveAccounts(pool: Pool, issuer: string, names: readonly string[] | null): Promise<string[]> {
+export function moveAccounts(
+  pool: Pool,
+  { from, to }: IssuerChange,
+  names: readonly string[] | null,
+): Promise<string[]> {
   return inTransaction(pool, async (tx) => {
     const moved = await listRows<{ id: string; name: string; subject: string }>(
       tx,
       `SELECT id, name, subject FROM accounts
         WHERE issuer = $1 AND ($2::text[] IS NULL AND NOT operator OR name = ANY ($2)) ORDER BY id FOR UPDATE`,
-      [BUILT_IN_ISSUER, names],
+      [from, names],
     );
+    const changed: string[] = [];
     for (const { id, name, subject } of moved) {
       const place = `moved ${id}`;
       await tx.query('UPDATE accounts SET subject = $2 WHERE id = $1', [id, place]);
       const displace = 'UPDATE accounts SET issuer = $3 WHERE issuer = $1 AND subject = $2 RETURNING id';
-      const displaced = await listValues<string>(tx, displace, [issuer, subject, BUILT_IN_ISSUER]);
-      await tx.query('UPDATE accounts SET issuer = $2, subject = $3 WHERE id = $1', [id, issuer, subject]);
       // Tokens of the other issuer are cached with the account that is displaced.
-      for (const changed of [id, ...displaced]) await notifyAccountChanged(tx, changed);
-      await recordAction(tx, { action: 'move-account', subject: name, reason: `to ${issuer}` });
+      changed.push(id, ...(await listValues<string>(tx, displace, [to, subject, from])));
+      await tx.query('UPDATE accounts SET issuer = $2, subject = $3 WHERE id = $1', [id, to, subject]);
+      await recordAction(tx, { action: 'move-account', subject: name, reason: `to ${to}` });
     }
-    // They began at the built-in issuer, whose tokens do not sign in to these accounts any more. Deleted when all accounts are
+    for (const id of changed) await notifyAccountChanged(tx, id);
+    // They began at the issuer of before, whose tokens do not sign in to these accounts any more. Deleted when all accounts are
     // locked: a sign-in locks its account, too, before it deletes sessions that have expired.
-    const ids = moved.map(({ id }) => id);
-    await changeRows(tx, 'DELETE FROM console_sessions WHERE account_id = ANY ($1)', [ids]);
-    await changeRows(tx, 'DELETE FROM sign_in_codes WHERE account_id = ANY ($1)', [ids]);
+    await changeRows(tx, 'DELETE FROM console_sessions WHERE account_id = ANY ($1)', [changed]);
+    await changeRows(tx, 'DELETE FROM sign_in_codes WHERE account_id = ANY ($1)', [changed]);
     return moved.map(({ name }) => name);
   });
 }

@@ -148,19 +148,35 @@ export const moveAccount: OperatorCommand = {
       type: 'boolean',
       doc: 'all of them except operators, for a service that had OIDC_ISSUER set before accounts had issuers',
     },
+    back: { type: 'boolean', doc: 'move accounts from OIDC_ISSUER to the built-in issuer: undoes a move' },
   },
   async run({ subjects, options }, context) {
     const issuer = context.settings.OIDC_ISSUER;
-    if (issuer === undefined) throw new UsageError('move-account needs OIDC_ISSUER: accounts move to that issuer.');
+    if (issuer === undefined)
+      throw new UsageError('move-account needs OIDC_ISSUER: accounts move to that issuer, or from it with --back.');
     if ((subjects.length === 0) === (options.all !== true)) throw new UsageError('Give user names, or --all.');
+    const change =
+      options.back === true ? { from: issuer, to: BUILT_IN_ISSUER } : { from: BUILT_IN_ISSUER, to: issuer };
     const { pool } = await context.currentDatabase();
     const users: string[] = [];
+    const unmoved: string[] = [];
     for (const given of subjects) {
       const { name: user, issuer: current } = await requireAccount(pool, given);
-      if (current !== BUILT_IN_ISSUER) throw new Error(`“${user}” is not an account of the built-in issuer.`);
-      users.push(user);
+      if (current !== change.from && current !== change.to) throw createOtherIssuerError(user, current);
+      (current === change.to ? unmoved : users).push(user);
     }
-    const moved = await moveAccounts(pool, issuer, options.all === true ? null : users);
-    return { sentence: `Accounts moved to ${issuer}: ${moved.join(', ') || 'none'}.`, fields: { issuer, moved } };
+    const moved = await moveAccounts(pool, change, options.all === true ? null : users);
+    const rest = unmoved.length === 0 ? '' : ` There already: ${unmoved.join(', ')}.`;
+    return {
+      sentence: `Accounts moved to ${describeIssuer(change.to)}: ${moved.join(', ') || 'none'}.${rest}`,
+      fields: { issuer: change.to, moved, unmoved },
+    };
   },
 };
+
+const describeIssuer = (issuer: string): string => (issuer === BUILT_IN_ISSUER ? 'the built-in issuer' : issuer);
+
+const createOtherIssuerError = (user: string, issuer: string): Error =>
+  new Error(
+    `“${user}” is an account of another issuer, ${issuer}. First move it to the built-in issuer: run move-account ${user} --back with OIDC_ISSUER=${issuer}. Nothing was changed.`,
+  );

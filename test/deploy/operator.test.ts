@@ -140,6 +140,20 @@ t.test('suspends accounts, appoints and demotes operators, lists and revokes tok
   t.match(await operator(oidc, 'move-account'), { code: 2, stderr: /Give user names, or --all/ });
   t.match((await operator(oidc, 'move-account', '--all')).stdout, /moved to https:\/\/issuer.example: ann, bob\./);
   t.equal((await findOrCreateAccount(pool, 'ann', issuer)).id, before, 'the account of before has its tokens again');
+  const moveAnn = async (OIDC_ISSUER: string, ...words: string[]) =>
+    await operator({ ...oidc, OIDC_ISSUER }, 'move-account', 'ann', ...words);
+  t.match(await moveAnn(issuer), { code: 0, stdout: /moved to https:\/\/issuer.example: none\. There already: ann\./ });
+  const misspelt = 'https://isuer.example';
+  t.match(await moveAnn(misspelt), {
+    code: 1,
+    stderr: /“ann” is an account of another issuer, https:\/\/issuer.example\./,
+  });
+  t.match((await moveAnn(issuer, '--back')).stdout, /moved to the built-in issuer: ann\./);
+  t.equal((await findOrCreateAccount(pool, 'ann')).id, before, 'the move is undone');
+  t.match(await moveAnn(misspelt), { code: 0 });
+  t.match(await moveAnn(misspelt, '--back'), { code: 0 });
+  t.match((await moveAnn(issuer)).stdout, /moved to https:\/\/issuer.example: ann\./);
+  t.equal((await findOrCreateAccount(pool, 'ann', issuer)).id, before);
   t.notMatch(await runOperator('accounts'), /More exist/);
   await pool.query(`INSERT INTO accounts (id, name, issuer, subject)
                     SELECT 'many-' || n, 'many-' || n, 'bulkhead', 'many-' || n FROM generate_series(1, 1001) AS n`);

@@ -45,6 +45,18 @@ t.test('the composed and the decomposed form of a name are one account', async (
   t.same((await pool.query('SELECT name FROM accounts')).rows, [{ name: 'Jörg'.normalize('NFC') }]);
 });
 
+t.test('says so if the name belongs to an account of another issuer', async (t) => {
+  const DATA_DIR = await temporaryFolder(t);
+  const { url, pool } = await testDatabase(t);
+  await findOrCreateAccount(pool, 'ann', 'https://issuer.example');
+  const printed = t.capture(console, 'error', () => undefined);
+  await issueToken(['ann'], () => ({ DATA_DIR, DATABASE_URL: url }));
+  t.match(
+    printed().map(({ args }) => args),
+    [['“ann” is an account of another issuer. This is for “ann@bulkhead”, of the built-in issuer.']],
+  );
+});
+
 t.test('--scopes limits what the token may do', async (t) => {
   const DATA_DIR = await temporaryFolder(t);
   const { url, pool } = await testDatabase(t);

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { findOrCreateAccount, moveAccounts, setOperator } from '../../db/accounts/accounts.ts';
-import { createSession } from '../../db/accounts/console-sessions.ts';
+import { BUILT_IN_ISSUER, findOrCreateAccount, moveAccounts, setOperator } from '../../db/accounts/accounts.ts';
+import { createSession, findSession } from '../../db/accounts/console-sessions.ts';
 import { addDelegation } from '../../db/accounts/delegations.ts';
 import { recordToken } from '../../db/accounts/issued-tokens.ts';
 import { openListener } from '../../db/postgres/listener.ts';
@@ -104,7 +104,7 @@ t.test('a session of the console is refused when its issuer is not the configure
   }
   t.equal((await first.signIn.signIn(exchanged)).id, account.id, 'exchanged tokens are accepted with every issuer');
   const before = await redeem();
-  await moveAccounts(pool, 'https://one.example', ['mia']);
+  await moveAccounts(pool, { from: BUILT_IN_ISSUER, to: 'https://one.example' }, ['mia']);
   await t.rejects(first.signIn.signIn(before), new InvalidTokenError('the session has ended'));
   const hash = createHash('sha256').update('secret').digest('hex');
   const session = { id: hash, accountId: account.id, tokenId: null, keyId: null, expiresAt: record.expiresAt };
@@ -133,17 +133,25 @@ t.test('accounts that change places are those of their new tokens at once', asyn
     await listener.close();
   });
   const { id: before } = await findOrCreateAccount(pool, 'zoe');
-  t.not((await signing.signIn('theirs')).id, before);
-  await moveAccounts(pool, issuer, ['zoe']);
+  const displaced = (await signing.signIn('theirs')).id;
+  t.not(displaced, before);
+  const expiresAt = new Date(identity.expiresAt);
+  await createSession(pool, { id: 'displaced', accountId: displaced, tokenId: null, keyId: null, expiresAt });
+  await moveAccounts(pool, { from: BUILT_IN_ISSUER, to: issuer }, ['zoe']);
   await listener.catchUp();
   t.equal((await signing.signIn('theirs')).id, before);
+  t.equal(
+    await findSession(pool, 'displaced'),
+    null,
+    'it began at an issuer whose tokens sign in to another account now',
+  );
 });
 
 t.test('a token with a record creates no account after its account was moved', async (t) => {
   const DATA_DIR = await temporaryFolder(t);
   const issuer = await openIssuer(DATA_DIR);
   const token = await issueRecordedToken(pool, issuer, { subject: 'mel', name: 'laptop' });
-  await moveAccounts(pool, 'https://moving.example', ['mel']);
+  await moveAccounts(pool, { from: BUILT_IN_ISSUER, to: 'https://moving.example' }, ['mel']);
   const signIn = new SignIn(pool, await openVerifier({ DATA_DIR, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined }));
   await t.rejects(signIn.signIn(token), InvalidTokenError);
   const { rows } = await pool.query(`SELECT name FROM accounts WHERE name LIKE 'mel%'`);

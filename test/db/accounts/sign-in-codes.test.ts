@@ -1,6 +1,6 @@
 /** The code of a sign-in link is used up together with the start of its session. */
 import t from 'tap';
-import { findOrCreateAccount, moveAccounts } from '../../../db/accounts/accounts.ts';
+import { BUILT_IN_ISSUER, findOrCreateAccount, moveAccounts } from '../../../db/accounts/accounts.ts';
 import {
   createSignInCode,
   endAllSessions,
@@ -49,7 +49,7 @@ t.test('a link that is used while its account is moved does not sign in', async 
   const done = await during(
     pool,
     (tx) => tx.query('SELECT FROM accounts WHERE id = $1 FOR UPDATE', [accountId]),
-    () => moveAccounts(pool, 'https://one.example', ['ann']),
+    () => moveAccounts(pool, { from: BUILT_IN_ISSUER, to: 'https://one.example' }, ['ann']),
     () => redeemSignInCode(pool, 'link', { id: 'session', expiresAt }),
   );
   t.same(done, [['ann'], false]);
