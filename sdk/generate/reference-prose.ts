@@ -11,7 +11,8 @@ export const contextFields: Readonly<Record<keyof typeof hookBase.shape, string>
   session: 'The session, and the channel it arrived on, if any.',
   trigger: 'The cause of the operation.',
   at: 'When the handler was called, ISO 8601 in UTC.',
-  deadlineAt: 'When the budget ends. Waiting for a model, an SSH host or a processor moves it.',
+  deadlineAt:
+    'When the budget ends, as known when the handler was called. Waiting for a model, an SSH host or a processor gives the handler more time and does not change this value.',
   repeated:
     'Set where a plugin that the user requires is asked again about the same operation, because another plugin changed the context after it, or because the message waited meanwhile. Check it again, do not count it a second time, and add your text only if it is missing.',
 };

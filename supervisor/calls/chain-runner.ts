@@ -78,7 +78,11 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
     const plugin = findNext(listLinks(plugins, request), called, state);
     if (!plugin) break;
     called.add(plugin.installationId);
-    state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt - budgetNow()));
+    // The time for which a link waits for a model or an SSH host is not taken from the links that follow.
+    const onPaused = (ms: number): void => {
+      endsAt += ms;
+    };
+    state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt - budgetNow(), onPaused));
     if (state.cancelled) break;
     if (request.completeChange && state.trace.at(-1)?.outcome === 'changed') {
       const completedFrom = budgetNow();
@@ -153,6 +157,7 @@ async function runLink(
   plugin: InstalledPlugin,
   state: ChainState,
   chainBudgetMs: number,
+  onPaused: (ms: number) => void,
 ): Promise<ChainState> {
   const { hook, session } = request;
   if (!mayRun(plugin) && !plugin.required) {
@@ -173,6 +178,7 @@ async function runLink(
       session,
       deadlineAt,
       context: buildContext(request, plugin, state, { invocationId, at: startedAt, deadlineAt }),
+      onPaused,
     });
   let result: LinkResult = OUT_OF_TIME;
   if (!mayRun(plugin)) result = notRunnable(plugin);

@@ -18,6 +18,8 @@ export interface PluginCall {
   readonly deadlineAt: number;
   /** Receives the deltas of a provider's answer, in order and before the result. */
   readonly onDelta?: DeltaReader | undefined;
+  /** Called before the call ends, if its budget was paused, with the time of all pauses. Milliseconds. */
+  readonly onPaused?: ((ms: number) => void) | undefined;
   /** Aborts the call: the handler's `signal` aborts and the caller gets a result at once. */
   readonly signal?: AbortSignal | undefined;
 }

@@ -29,6 +29,8 @@ export interface InvokeOptions {
   readonly signal?: AbortSignal | undefined;
   /** Receives each delta of the answer when it arrives. Neither it nor the returned function may throw or reject. */
   readonly onDelta?: ((delta: unknown) => PassDelta) | undefined;
+  /** Called before the call settles, if its budget was paused, with the time of all pauses. Milliseconds. */
+  readonly onPaused?: ((ms: number) => void) | undefined;
 }
 
 /**
@@ -235,6 +237,7 @@ class Call {
   readonly #signal: AbortSignal | undefined;
   readonly #caller: Caller;
   readonly #onDelta: InvokeOptions['onDelta'];
+  readonly #onPaused: InvokeOptions['onPaused'];
   /** Null: no host call has paused the budget. */
   #pauses: HostCallPauses | null = null;
   #deltas: Disposable | null = null;
@@ -261,6 +264,7 @@ class Call {
     this.#budgetMs = Math.max(options.deadlineAt - Date.now(), 0);
     this.#signal = options.signal;
     this.#onDelta = options.onDelta;
+    this.#onPaused = options.onPaused;
     this.#caller = caller;
     this.deadline = new FairDeadline(this.#budgetMs, calls, BUDGET_FACTOR_MAX, () => this.#expireAfterTurn());
     this.#signal?.addEventListener('abort', this.abandon, { once: true });
@@ -409,6 +413,8 @@ class Call {
     if (this.isSettled) return;
     this.isSettled = true;
     this.#signal?.removeEventListener('abort', this.abandon);
+    const { pausedMs } = this.deadline;
+    if (pausedMs > 0) this.#onPaused?.(pausedMs);
     if (outcome instanceof ChildError) this.#caller.reject(outcome);
     else this.#caller.resolve(outcome);
   }

@@ -16,6 +16,9 @@ export class Deadline {
   #usedMs = 0;
   #startedAt = 0;
   #pauses = 0;
+  #pausedAt = 0;
+  /** The time of all pauses that have ended. */
+  #pausedMs = 0;
   #isOver = false;
   /** Index in `running`; -1: the budget does not run. */
   #index = -1;
@@ -41,18 +44,26 @@ export class Deadline {
     return this.#pauses > 0;
   }
 
+  /** The time for which the budget was paused. */
+  get pausedMs(): number {
+    return this.#pausedMs + (this.#pauses > 0 ? unstalledNow() - this.#pausedAt : 0);
+  }
+
   /** Pauses can be nested: the budget runs again after as many calls of `resume` as of `pause`. */
   pause(): void {
     this.#pauses += 1;
     if (this.#pauses > 1) return;
-    this.#usedMs += unstalledNow() - this.#startedAt;
+    this.#pausedAt = unstalledNow();
+    this.#usedMs += this.#pausedAt - this.#startedAt;
     this.#stop();
   }
 
   resume(): void {
     if (this.#pauses === 0) return;
     this.#pauses -= 1;
-    if (this.#pauses === 0 && !this.#isOver) this.#start();
+    if (this.#pauses > 0) return;
+    this.#pausedMs += unstalledNow() - this.#pausedAt;
+    if (!this.#isOver) this.#start();
   }
 
   /** Ends the budget without calling `onExpired`. */

@@ -28,8 +28,8 @@ export class RequiredPluginError extends Error {
 }
 
 /**
- * After this time an attempt begins no further message: the hooks of each may take 15 s, and meanwhile the worker is not free, nor can
- * the shard be given up. Milliseconds.
+ * After this time an attempt begins no further message: the hooks of each may take 15 s, and longer if they wait for
+ * models. Meanwhile the worker is not free, nor can the shard be given up. Milliseconds.
  */
 export const STORE_MS = 30 * SECOND;
 

@@ -24,12 +24,12 @@ const accountWith = (hook: HookName, count: number, required = false) =>
     }),
   );
 
-/** Runs a chain. Each link takes as long as `takes` returns. */
+/** Runs a chain. Each link takes as long as `takes` returns. The first one waits for a model for the last `waitedMs` of that. */
 async function run(
   hook: HookName,
   takes: (call: PluginCall, now: number) => number,
   result: LinkResult,
-  required = false,
+  { required = false, waitedMs = 0 } = {},
 ) {
   const clock = { now: START };
   const calls: { readonly at: number; readonly call: PluginCall }[] = [];
@@ -37,6 +37,7 @@ async function run(
     invoke: async (_plugin: InstalledPlugin, call: PluginCall) => {
       calls.push({ at: clock.now, call });
       clock.now += takes(call, clock.now);
+      if (waitedMs > 0 && calls.length === 1) call.onPaused?.(waitedMs);
       return result;
     },
   };
@@ -94,7 +95,17 @@ for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
     t.ok(state.trace.every(({ outcome }) => outcome === 'unchanged'));
   });
 
-  t.test(`${name}: a link that was waiting for a model does not make the chain longer`, async (t) => {
+  t.test(`${name}: the wait of a link for a model takes no time from the links that follow`, async (t) => {
+    const waitedMs = wholeMs + 1;
+    const takes = (_call: PluginCall, now: number) => (now === START ? waitedMs : 0);
+    const { calls, state } = await run(name, takes, SILENT, { required: true, waitedMs });
+    t.equal(calls.length, linkCount);
+    t.ok(state.trace.every(({ outcome }) => outcome === 'unchanged'));
+    const later = START + waitedMs;
+    for (const { call } of calls.slice(1)) t.equal(call.deadlineAt, later + Math.min(row.budgetMs, wholeMs));
+  });
+
+  t.test(`${name}: a slow link leaves no time to the links that follow`, async (t) => {
     const { calls, state } = await run(name, () => wholeMs + 1, SILENT);
     t.equal(calls.length, 1);
     if (linkCount === 1) return;
@@ -104,7 +115,7 @@ for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
   });
 
   t.test(`${name}: a required link that is late cancels, whatever the hook`, async (t) => {
-    const { state, calls } = await run(name, untilItsDeadline, LATE, true);
+    const { state, calls } = await run(name, untilItsDeadline, LATE, { required: true });
     t.equal(calls.length, 1);
     t.match(state.trace, [{ slug: 's0', outcome: 'vetoed_timeout', required: true }]);
     t.match(state.cancelled, {
@@ -115,7 +126,7 @@ for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
   });
 
   t.test(`${name}: a required link for which no time was left cancels`, async (t) => {
-    const { state, calls } = await run(name, () => wholeMs + 1, SILENT, true);
+    const { state, calls } = await run(name, () => wholeMs + 1, SILENT, { required: true });
     t.equal(calls.length, 1);
     if (linkCount === 1) return t.equal(state.cancelled, null, 'the only one ran');
     t.match(state.trace, [{ outcome: 'unchanged' }, { outcome: 'vetoed_unavailable', required: true }]);

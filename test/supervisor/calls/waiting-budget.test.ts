@@ -1,14 +1,15 @@
-/** Waiting for a model or an SSH host does not count against a handler's budget; waiting for anything else does. */
+/** Waiting for a model or an SSH host does not count against a handler's budget or its chain's; waiting for anything else does. */
 import t from 'tap';
-import type { SupervisorOptions } from '../../../supervisor/supervisor.ts';
+import { limits } from '../../../sdk/contract/limits.ts';
 import { serve } from '../../fixtures/listening-server.ts';
+import type { Teardown } from '../../runner/harness.ts';
 import { startDns } from '../host/dns-server.ts';
 import { openAi, startModelServer } from '../host/model-server.ts';
 import { noSshd, startSshd } from '../host/sshd.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 // All of them wait.
-t.jobs = 3;
+t.jobs = 4;
 /** The budget of the handler, which suffices on a busy machine too. Its wait is longer. Milliseconds. */
 const BUDGET_MS = 3_000;
 const WAIT_MS = 2 * BUDGET_MS;
@@ -37,17 +38,40 @@ async function outcome(fixture: SupervisorFixture, capability: string, body: str
   return invoke(fixture, BUDGET_MS, false);
 }
 
-t.test('for a model', async (t) => {
+const COMPLETION = `await host.llm.complete({ messages: [{ role: 'user', text: 'x' }] });`;
+
+/** Starts a supervisor with a model that answers after this time. */
+async function startWithModel(t: Teardown, waitMs: number): Promise<SupervisorFixture> {
   const server = await startModelServer(t);
-  server.answers = [(response) => void setTimeout(() => openAi('thought over')(response), WAIT_MS)];
+  server.answers = [(response) => void setTimeout(() => openAi('thought over')(response), waitMs)];
   const model = { id: 'm', name: 'M', contextWindow: undefined, price: undefined };
   const provider = { name: 'main', kind: 'openai', baseUrl: server.url, apiKey: 'k', structuredOutputs: true } as const;
-  const options: Partial<SupervisorOptions> = { models: [{ ...provider, models: [model] }] };
-  const completion = `await host.llm.complete({ messages: [{ role: 'user', text: 'x' }] });`;
-  t.match(await outcome(await startSupervisorFixture(t, options), 'host.llm', completion), {
-    kind: 'answered',
-    answer: 'done',
+  return startSupervisorFixture(t, { models: [{ ...provider, models: [model] }] });
+}
+
+t.test('for a model', async (t) => {
+  const fixture = await startWithModel(t, WAIT_MS);
+  t.match(await outcome(fixture, 'host.llm', COMPLETION), { kind: 'answered', answer: 'done' });
+});
+
+t.test('for a model, for longer than the time of the whole chain', async (t) => {
+  const fixture = await startWithModel(t, limits.chainBudgetMs + BUDGET_MS);
+  const code = 'middleware.todoDelete = async () => undefined;';
+  await fixture.install({
+    slug: 'asking',
+    capabilities: ['host.llm'],
+    code: `middleware.todoDelete = async ({ todo }) => { if (todo.title === 'slow') { ${COMPLETION} } };`,
   });
+  await fixture.install({ slug: 'optional', code });
+  await fixture.install({ slug: 'required', required: true, code });
+  const session = await fixture.session();
+  const run = (title: string) => {
+    const todo = { id: 't', title, dueAt: null, assigneeAgentId: null, done: false };
+    return fixture.call('POST', `/sessions/${session}/hooks/todoDelete`, { context: { todo } });
+  };
+  await run('warm');
+  const trace = ['asking', 'optional', 'required'].map((slug) => ({ slug, outcome: 'unchanged' }));
+  t.match((await run('slow')).body, { action: 'continue', trace });
 });
 
 t.test('for an SSH host', { skip: noSshd }, async (t) => {
