@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { DataDirInUseError } from '../db/files/data-dir.ts';
 import { findEmbedded, hasEmbedded, startEmbedded } from '../db/postgres/embedded.ts';
+import { requireOneDatabase } from '../service/lifecycle/database-addresses.ts';
 import { pickSessionSetting, type SharedSettings } from '../service/settings/settings.ts';
 
 /** Maximum time until a starting service has its database up. Milliseconds. */
@@ -21,10 +22,12 @@ export interface Located {
 /**
  * Finds the running service's database; otherwise starts the embedded PostgreSQL for this command.
  *
- * @throws Error when this user may not read and write DATA_DIR, or it has no database: a new one would have nothing to do with that of the service
+ * @throws Error when DATABASE_URL and DATABASE_SESSION_URL lead to two databases, this user may not read and write DATA_DIR, or it has no
+ *   database: a new one would have nothing to do with that of the service
  */
 export async function locateDatabase(settings: SharedSettings): Promise<Located> {
   const { DATA_DIR } = settings;
+  await requireOneDatabase(settings);
   const setting = pickSessionSetting(settings);
   const url = settings[setting];
   if (url !== undefined) return { url, setting, release: async () => undefined };

@@ -12,6 +12,7 @@ import { ignoreMissing, makeDataDir } from '../db/files/data-dir.ts';
 import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { issueSignInLink } from '../service/identity/console-sessions.ts';
+import { requireOneDatabase } from '../service/lifecycle/database-addresses.ts';
 import { createDatabaseFault, requireWholeRestore } from '../service/lifecycle/start-faults.ts';
 import { apiSettings } from '../service/settings/api-settings.ts';
 import {
@@ -112,6 +113,7 @@ async function start(): Promise<void> {
   await makeDataDir(settings.DATA_DIR);
   const checkDataDir = await rememberFolder(settings.DATA_DIR);
   await requireWholeRestore(settings.DATA_DIR);
+  await requireOneDatabase(settings);
   const built = buildSites();
   const needsBubblewrap = settings.SANDBOX_FETCH === 'on' && env.SANDBOX !== 'off';
   const fetching = { onNotice: printLine, signal: starting.signal };

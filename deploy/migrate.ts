@@ -1,6 +1,7 @@
 /** Applies the migrations of this release: the step before API and supervisor in containers. */
 import { withConnection } from '../db/postgres/dedicated-connection.ts';
 import { listUnknownMigrations, migrate } from '../db/postgres/migrate.ts';
+import { requireOneDatabase } from '../service/lifecycle/database-addresses.ts';
 import { createDatabaseFault, requireWholeRestore } from '../service/lifecycle/start-faults.ts';
 import {
   parseSettings,
@@ -16,6 +17,7 @@ try {
   if (DATABASE_URL === undefined) throw new SettingsError('DATABASE_URL must be set. npm start sets it.');
   // The repeated restore of an older release's backup needs a database without tables.
   await requireWholeRestore(settings.DATA_DIR);
+  await requireOneDatabase(settings);
   const url = DATABASE_SESSION_URL ?? DATABASE_URL;
   const applied = await migrate(url, { onWait: console.log }).catch((error: unknown) => {
     throw createDatabaseFault(pickSessionSetting(settings), error);

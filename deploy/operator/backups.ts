@@ -20,6 +20,7 @@ import { isMissingObject } from '../../db/postgres/database-errors.ts';
 import { findEmbedded, hasEmbedded, startEmbedded } from '../../db/postgres/embedded.ts';
 import { listMissingMigrations } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
+import { requireOneDatabase } from '../../service/lifecycle/database-addresses.ts';
 import { pickSessionSetting, type SharedSettings } from '../../service/settings/settings.ts';
 import { openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
 import { readClusterKey } from '../../service/storage/cluster-key.ts';
@@ -71,7 +72,8 @@ export const restore: OperatorCommand = {
   subjects: ['file'],
   doc: 'restore a backup completely into an empty DATA_DIR and database, while the service is stopped',
   async run({ subjects: [file = ''] }, { settings, printProgress }) {
-    // Fails before a large file is read.
+    // Both fail before a large file is read.
+    await requireOneDatabase(settings);
     await refuseRunningService(settings);
     // Before anything is created, so that a damaged file leaves no empty database in DATA_DIR.
     await using archive = await openArchive(resolve(file), printProgress);

@@ -16,6 +16,7 @@ import { emptyDatabase, temporaryFolder, testDatabase } from '../runner/harness.
 import { cutOff, operator, operatorProcess } from './operator-command.ts';
 
 const run = promisify(execFile);
+const MIGRATE = fileURLToPath(new URL('../../deploy/migrate.ts', import.meta.url));
 const TOKEN = fileURLToPath(new URL('../../deploy/token.ts', import.meta.url));
 
 t.test('verifies authors and blocks plugins with any DATABASE_URL, and reports it', async (t) => {
@@ -213,6 +214,37 @@ t.test('each action is recorded with operator, time and reason', async (t) => {
   const lines = (await runOperator('actions')).trimEnd().split('\n');
   t.equal(lines.length, 5, 'a line each');
   t.match(lines[3], /Z {2}olga as .* {2}block spy: it phones\ufffdhome\ufffd\[31m$/);
+});
+
+t.test('no command, token or migration changes a database to which DATABASE_URL does not lead', async (t) => {
+  const [{ url: DATABASE_URL }, production, DATA_DIR] = await Promise.all([
+    testDatabase(t),
+    testDatabase(t),
+    temporaryFolder(t),
+  ]);
+  await findOrCreateAccount(production.pool, 'ann');
+  const env = { DATA_DIR, DATABASE_URL, DATABASE_SESSION_URL: production.url };
+  const file = join(DATA_DIR, 'x.backup');
+  const backup = { DATABASE_URL: production.url, DATA_DIR: await temporaryFolder(t) };
+  await issueToken(['ann'], () => backup);
+  t.match(await operator(backup, 'backup', file), { code: 0 });
+  const refused = { code: 1, stderr: /DATABASE_URL and DATABASE_SESSION_URL lead to different databases/ };
+  const migration = run(process.execPath, [MIGRATE], { cwd: '/', env: { ...bareEnvironment, ...env } });
+  await Promise.all([
+    t.resolveMatch(operator(env, 'appoint', 'ann'), refused),
+    t.resolveMatch(operator(env, 'restore', file), refused),
+    t.rejects(
+      issueToken(['ann'], () => env),
+      { message: refused.stderr },
+    ),
+    t.rejects(migration, refused),
+  ]);
+  t.equal((await findOrCreateAccount(production.pool, 'ann')).operator, false);
+  const { DATABASE_URL: _, ...half } = env;
+  t.match(await operator(half, 'accounts'), {
+    code: 1,
+    stderr: /^DATABASE_SESSION_URL is set, but DATABASE_URL is not: /,
+  });
 });
 
 t.test('actions that are followed by many others are found', async (t) => {
