@@ -82,6 +82,10 @@ async function compareWithCluster(pool: Pool, member: Member): Promise<BlobStore
 export const requireOwnBlobs = async (db: Queryable, blobs: BlobPlace): Promise<void> =>
   requireBlobs(db, await readClusterRow(db), blobs);
 
+/** Says why the blobs of this place are not those of this cluster. Null: they are. @throws BlobStoreUnavailableError */
+export const findBlobMismatch = (pool: Pool, blobs: BlobPlace): Promise<string | null> =>
+  describeMismatch(() => requireOwnBlobs(pool, blobs));
+
 const inClusterLock = (pool: Pool, work: (tx: Queryable) => Promise<void>): Promise<void> =>
   inLockedTransaction(pool, CLUSTER_LOCK, work);
 

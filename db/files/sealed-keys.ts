@@ -1,7 +1,6 @@
 /** Keys as rows, each sealed under the key of the cluster, which is never stored with them. */
 import { createHmac, hash } from 'node:crypto';
-import type { Pool } from 'pg';
-import { inTransaction } from '../postgres/pool.ts';
+import type { Transaction } from '../postgres/pool.ts';
 import { changeRows, hasRow, listRows, type Queryable } from '../postgres/rows.ts';
 import { openBox, sealBox } from './cipher.ts';
 import type { KeyPurpose, KeyStore } from './key-files.ts';
@@ -53,21 +52,24 @@ export function openSealedKeys(db: Queryable, key: Buffer): KeyStore {
 }
 
 /**
- * Seals all keys with another key, in one transaction. Processes with the old key go on with the keys that they have read.
+ * Seals all keys with another key. Processes with the old key go on with the keys that they have read.
  *
+ * @param tx in which all of it happens
  * @returns how many
+ * @throws Error when another command has changed the key meanwhile
  */
-export function changeClusterKey(pool: Pool, oldKey: Buffer, newKey: Buffer): Promise<number> {
-  return inTransaction(pool, async (tx) => {
-    await tx.query('LOCK TABLE recorded_keys IN SHARE ROW EXCLUSIVE MODE');
-    const rows = await listSealed(tx);
-    for (const { id, purpose, sealed } of rows) {
-      const content = openBox(oldKey, sealed, nameKey(purpose, id));
-      await tx.query('UPDATE recorded_keys SET sealed = $2 WHERE id = $1', [id, seal(newKey, purpose, id, content)]);
-    }
-    await changeRows(tx, 'UPDATE cluster SET key_fingerprint = $1', [fingerprintClusterKey(newKey)]);
-    return rows.length;
-  });
+export async function changeClusterKey(tx: Transaction, oldKey: Buffer, newKey: Buffer): Promise<number> {
+  await tx.query('LOCK TABLE recorded_keys IN SHARE ROW EXCLUSIVE MODE');
+  const rows = await listSealed(tx);
+  for (const row of rows) {
+    const { id, purpose } = row;
+    const [opened] = tryOpen(oldKey, row);
+    if (opened === undefined)
+      throw new Error('The keys are sealed under another cluster key by now. Nothing was changed.');
+    await tx.query('UPDATE recorded_keys SET sealed = $2 WHERE id = $1', [id, seal(newKey, purpose, id, opened[1])]);
+  }
+  await changeRows(tx, 'UPDATE cluster SET key_fingerprint = $1', [fingerprintClusterKey(newKey)]);
+  return rows.length;
 }
 
 const listSealed = (db: Queryable): Promise<SealedRow[]> =>

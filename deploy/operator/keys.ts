@@ -4,6 +4,7 @@ import type { Pool } from 'pg';
 import { recordAction } from '../../db/accounts/operator-actions.ts';
 import {
   acceptMember,
+  findBlobMismatch,
   findClusterMismatch,
   type Member,
   requireCluster,
@@ -97,8 +98,17 @@ export const changeClusterKey: OperatorCommand = {
     const oldKey = await readClusterKey(settings);
     if (oldKey === null) throw new Error('Set the current key of the cluster: CLUSTER_KEY_FILE, for example.');
     await openClusterKeys(pool, settings);
-    const count = await sealAnew(pool, oldKey, decodeKey(file, await readKeyFile('The file', file)));
-    await inTransaction(pool, (tx) => recordAction(tx, { action: 'change-cluster-key', subject: file }));
+    const newKey = decodeKey(file, await readKeyFile('The file', file));
+    // It would read as if a key that another person may have were replaced.
+    if (newKey.equals(oldKey))
+      throw new Error(
+        `${file} holds the current key of the cluster: make a new one with openssl rand -base64 32. Nothing was changed.`,
+      );
+    const count = await inTransaction(pool, async (tx) => {
+      const sealed = await sealAnew(tx, oldKey, newKey);
+      await recordAction(tx, { action: 'change-cluster-key', subject: file });
+      return sealed;
+    });
     return {
       sentence: `${count} keys are sealed under the new key. Set it for every process and restart them: until then they use the keys that they have read. Keep the old key as long as you keep backups from before: they need it.`,
       fields: { keys: count },
@@ -119,10 +129,13 @@ export const acceptDataDir: OperatorCommand = {
       const sentence = `DATA_DIR ${settings.DATA_DIR} fits this database. There is nothing to accept, and nothing was changed.`;
       return { sentence, fields: { dataDir: settings.DATA_DIR, lostSecrets: 0 } };
     }
+    // `mismatch` names only the first thing that differs.
+    const blobs = await findBlobMismatch(pool, member.blobs);
+    const lostBlobs = blobs === null ? '' : BLOB_LOSS;
     if (args.options.yes !== true) {
       const lost = await findLostSecrets(pool, member.keys, limit);
       throw new Error(
-        `${mismatch} If the right one is lost for good, repeat accept-data-dir with --yes: ${lost.count} secrets can then not be opened, and tokens that a lost key signed are no longer valid. Nothing was changed.${formatLost(lost)}`,
+        `${mismatch}${blobs === null || blobs === mismatch ? '' : ` ${blobs}`} If the right one is lost for good, repeat accept-data-dir with --yes: ${lost.count} secrets can then not be opened, and tokens that a lost key signed are no longer valid.${lostBlobs} Nothing was changed.${formatLost(lost)}`,
       );
     }
     const release = await excludeProcesses(pool);
@@ -131,14 +144,30 @@ export const acceptDataDir: OperatorCommand = {
         'An API or a supervisor runs on this database, or was killed seconds ago, so its keys are not lost: set DATA_DIR to its folder. If it is meant, stop the service on all machines, then run this again.',
       );
     try {
-      return await accept(pool, settings, member, limit);
+      return await accept(pool, settings, member, { limit, lostBlobs });
     } finally {
       await release();
     }
   },
 };
 
-async function accept(pool: Pool, settings: SharedSettings, member: Member, limit: number): Promise<Outcome> {
+/** Of a place that is empty, or has the blobs of another cluster. */
+const BLOB_LOSS =
+  ' Plugins whose package files are not there can no longer start, and files there that this database does not name are deleted.';
+
+interface Acceptance {
+  /** Maximum number of lost secrets that are listed. */
+  readonly limit: number;
+  /** A sentence. */
+  readonly lostBlobs: string;
+}
+
+async function accept(
+  pool: Pool,
+  settings: SharedSettings,
+  member: Member,
+  { limit, lostBlobs }: Acceptance,
+): Promise<Outcome> {
   const { DATA_DIR, OIDC_ISSUER } = settings;
   await deleteRevokedKeyFiles(pool, member);
   // Creates what a first start would create: the service refuses to start while it is missing.
@@ -149,7 +178,7 @@ async function accept(pool: Pool, settings: SharedSettings, member: Member, limi
   const lost = await findLostSecrets(pool, member.keys, limit);
   await inTransaction(pool, (tx) => recordAction(tx, { action: 'accept-data-dir', subject: DATA_DIR }));
   return {
-    sentence: `${DATA_DIR} belongs to this database now. ${lost.count} secrets cannot be opened without their lost keys: their users must enter them again. Tokens that a lost key signed are no longer valid.${formatLost(lost)}`,
+    sentence: `${DATA_DIR} belongs to this database now. ${lost.count} secrets cannot be opened without their lost keys: their users must enter them again. Tokens that a lost key signed are no longer valid.${lostBlobs}${formatLost(lost)}`,
     fields: { dataDir: DATA_DIR, lostSecrets: lost.count, listed: lost.listed },
   };
 }

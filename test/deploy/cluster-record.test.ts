@@ -357,6 +357,12 @@ t.test('with the key of the cluster a second machine needs the database only', a
   );
   const file = join(await temporaryFolder(t), 'new.key');
   await writeFile(file, `${randomBytes(32).toString('base64')}\n`);
+  const current = join(await temporaryFolder(t), 'current.key');
+  await writeFile(current, `${env2.CLUSTER_KEY}\n`);
+  t.match(await operator(env2, 'change-cluster-key', current), {
+    code: 1,
+    stderr: /holds the current key of the cluster/,
+  });
   t.match(await operator(env2, 'change-cluster-key', file), {
     code: 0,
     stdout: /^4 keys are sealed under the new key\..* Keep the old key/,
@@ -399,6 +405,14 @@ t.test('lost keys are accepted, and secrets open again when their key comes back
     stderr:
       /^DATA_DIR \S+ lacks keys .* from a backup\. If the .* --yes: 2 secrets can then not be opened, .* Nothing was changed\.\n\nACCOUNT +PLUGIN +SECRET\n/m,
   });
+  const mark = join(DATA_DIR, 'blobs', 'cluster');
+  const own = await readFile(mark);
+  await writeFile(mark, 'elsewhere');
+  t.match(await operator(lostEnv, 'accept-data-dir'), {
+    stderr:
+      /lacks keys .* holds the packages of another cluster .* If the .* files there that this database does not name are deleted\. Nothing/,
+  });
+  await writeFile(mark, own);
   t.match(await operator(lostEnv, 'accept-data-dir', '--limit', '1'), { stderr: /\n1 more: set --limit\.\n$/ });
   t.match(await operator(lostEnv, 'accept-data-dir', '--yes'), {
     code: 0,

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
 import { changeClusterKey, openSealedKeys } from '../../db/files/sealed-keys.ts';
+import { inTransaction } from '../../db/postgres/pool.ts';
 import { toProblem } from '../../service/http/errors.ts';
 import { SignIn } from '../../service/identity/sign-in.ts';
 import { addSigningKey, InvalidTokenError, openIssuer, openVerifier } from '../../service/identity/tokens.ts';
@@ -112,7 +113,7 @@ t.test('after a change of the cluster key, a process goes on with the keys that 
   const { verify } = await openVerifier({ DATA_DIR, ...none }, () => now, store);
   const { issue } = await openIssuer(DATA_DIR, store);
   const token = await issue('ann');
-  t.equal(await changeClusterKey(pool, KEY, NEW_KEY), 1);
+  t.equal(await inTransaction(pool, (tx) => changeClusterKey(tx, KEY, NEW_KEY)), 1);
   now += MINUTE;
   t.equal((await verify(token)).subject, 'ann');
   t.equal((await verify(await issue('bob'))).subject, 'bob');
@@ -156,8 +157,12 @@ t.test('keys are sealed: the rows hold none of them, and a changed row does not 
   t.same([...(await store.list('secrets')).keys()], ['two'], 'a key moved to another row does not open');
   t.equal((await openSealedKeys(pool, NEW_KEY).list('secrets')).size, 0, 'nor does any with another key');
   await pool.query(`DELETE FROM recorded_keys WHERE id = 'one'`);
-  t.equal(await changeClusterKey(pool, KEY, NEW_KEY), 1);
+  t.equal(await inTransaction(pool, (tx) => changeClusterKey(tx, KEY, NEW_KEY)), 1);
   t.same((await openSealedKeys(pool, NEW_KEY).list('secrets')).get('two'), Buffer.alloc(32, 8));
-  await t.rejects(changeClusterKey(pool, KEY, NEW_KEY), 'with a wrong old key nothing is changed');
+  await t.rejects(
+    inTransaction(pool, (tx) => changeClusterKey(tx, KEY, NEW_KEY)),
+    /The keys are sealed under another cluster key by now/,
+    'with a wrong old key nothing is changed',
+  );
   t.equal((await openSealedKeys(pool, NEW_KEY).list('secrets')).size, 1);
 });

@@ -34,7 +34,7 @@ t.test('a key that another cluster key seals is not called lost', async (t) => {
   const command = await openSecretKeys('', openSealedKeys(pool, oldKey));
   await command.rotate();
   const rotated = await command.seal('i', 'name', 'rotated');
-  await changeClusterKey(pool, oldKey, newKey);
+  await inTransaction(pool, (tx) => changeClusterKey(tx, oldKey, newKey));
   t.equal(await running.open('i', 'name', before), 'before');
   await t.rejects(running.open('i', 'name', rotated), {
     message: `Secret key ${rotated.keyId} is sealed under another cluster key than that of this process. Set the current key of the cluster and restart the process.`,
