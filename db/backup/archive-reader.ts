@@ -54,11 +54,18 @@ export async function openArchive(path: string, onProgress: Progress, signal?: A
 
 const openZip = (path: string): Promise<ZipFile> =>
   openPromise(path, { lazyEntries: true, autoClose: false, strictFileNames: true }).catch(
-    (error: NodeJS.ErrnoException) => {
-      const isMissing = error.code === 'ENOENT';
-      throw new BackupError(isMissing ? `${path} does not exist.` : `${path} is not a backup, or it is incomplete.`);
+    ({ code }: NodeJS.ErrnoException) => {
+      throw new BackupError(`${path} ${describeOpenError(code)}.`);
     },
   );
+
+/** @param code of the operating system. Absent: the file could be read. */
+function describeOpenError(code: string | undefined): string {
+  if (code === undefined) return 'is not a backup, or it is incomplete';
+  if (code === 'ENOENT') return 'does not exist';
+  // A command of root runs as that user, who may not read the files of root.
+  return `cannot be read (${code})${code === 'EACCES' ? ': let the user who owns DATA_DIR read it' : ''}`;
+}
 
 async function listEntries(zip: ZipFile, path: string): Promise<Map<string, Entry>> {
   const entries = new Map<string, Entry>();

@@ -119,6 +119,10 @@ t.test('a damaged backup is refused before anything is touched', async (t) => {
     );
     t.throws(() => statSync(DATA_DIR), name);
   };
+  t.match(await operator({ DATA_DIR: join(folder, 'new') }, 'restore', folder), {
+    code: 1,
+    stderr: `${folder} cannot be read (EISDIR).\n`,
+  });
   await refused('cut off', (path) => truncateSync(path, size - 1_000));
   await refused('half of it', (path) => truncateSync(path, Math.floor(size / 2)));
   // Files are in it as they are; a byte between two entries may be any without harm.

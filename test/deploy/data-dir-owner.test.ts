@@ -1,6 +1,6 @@
 /** Root uses a DATA_DIR of another user: that user's service works afterwards, and no file in it is root's. */
 import { execFile } from 'node:child_process';
-import { chown, mkdir, readdir, readFile, stat } from 'node:fs/promises';
+import { chown, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -54,6 +54,12 @@ t.test('root acts as the owner of DATA_DIR, or refuses', { skip }, async (t) => 
   await run(process.execPath, [TOKEN, 'ann'], { cwd: '/', env: { ...bareEnvironment, DATA_DIR } });
   t.match(await operatorProcess({ DATA_DIR }, 'rotate-key'), { code: 0 });
   t.same(await listForeignFiles(DATA_DIR), [], 'after commands that started PostgreSQL');
+  const backup = join(await temporaryFolder(t), 'x.backup');
+  await writeFile(backup, '', { mode: 0o600 });
+  t.match(await operatorProcess({ DATA_DIR }, 'restore', backup), {
+    code: 1,
+    stderr: `${backup} cannot be read (EACCES): let the user who owns DATA_DIR read it.\n`,
+  });
 });
 
 t.test('a user who may not read and write DATA_DIR is advised to act as its owner', { skip }, async (t) => {
