@@ -96,6 +96,12 @@ export const replay: OperatorCommand = {
   },
 };
 
+/** For the record: which dead letters were chosen. */
+function describeChoice({ subjects }: ParsedArgs, installationId: string | null): string {
+  if (installationId !== null) return `installation ${installationId}`;
+  return subjects.length === 0 ? '--all' : subjects.join(', ');
+}
+
 /** Replays rows in batches, so that no transaction locks many. Deliveries of disconnected channels stay dead. */
 async function replayEach(
   pool: Pool,
@@ -123,7 +129,8 @@ async function replayEach(
         if (table === 'deliveries') replayed += await replayDeliveries(tx, { installationId, id, limit: 1 });
         else if (await replayEvent(tx, queues, installationId, id)) replayed += 1;
       }
-      if (replayed > 0) await recordAction(tx, { action: 'replay', subject: `${replayed} ${table}` });
+      if (replayed > 0)
+        await recordAction(tx, { action: 'replay', subject: `${replayed} ${table}`, reason: describeChoice(args, of) });
       return replayed;
     });
   }

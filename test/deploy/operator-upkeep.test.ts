@@ -67,6 +67,12 @@ t.test('dead letters', async (t) => {
     stdout: '0 deliveries and 1 events will be delivered again. No finished delivery or event has the id fine, d4.\n',
   });
   t.match(await runOperator('replay', '--all'), { deliveries: 1, events: 0, unknown: [] });
+  const { actions } = await runOperator('actions', '--limit', '3');
+  t.match(actions, [
+    { action: 'replay', subject: '1 deliveries', reason: '--all' },
+    { action: 'replay', subject: '1 events', reason: 'fine, e2, d4' },
+    { action: 'replay', subject: '1 deliveries', reason: 'd2, d4, e3' },
+  ]);
   t.same(await idsOf('deliveries', 'dead'), ['gone'], 'whose channel is gone');
   t.same(await idsOf('events', 'pending'), ['e1', 'e2']);
   const jobs = await pool.query(`SELECT data->>'eventId' AS id FROM pgboss.job WHERE name = 'events' ORDER BY 1`);
