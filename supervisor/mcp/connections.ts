@@ -25,16 +25,17 @@ const CONNECTION_ID = /^[0-9a-f-]{36}\.(f?)(u?)$/;
 const IDLE_MS = 30 * 60_000;
 const SWEEP_EVERY_MS = 60_000;
 const FULL_RETRY_AFTER_S = 10;
-const STOPPING_RETRY_AFTER_S = 1;
 
 export interface Connection {
   readonly session: Session;
   readonly transport: McpTransport;
   lastUsedAt: number;
-  /** Number of unfinished responses, including the open stream. */
-  streams: number;
-  /** Number of POST requests without a complete answer. */
+  /** Number of requests without a complete answer, including that of the open stream. */
   running: number;
+  /** Whether changes of the lists may have reached no stream: one has ended, or another process had the connection before. */
+  mayMissChanges: boolean;
+  /** Notifies the client that each list may have changed. */
+  announceLists(): void;
   close(): Promise<void>;
 }
 
@@ -49,17 +50,20 @@ export class McpConnections {
 
   constructor(deps: McpDeps) {
     this.#deps = deps;
-    this.#sweeper = setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
+    this.#sweeper = setInterval(() => void this.sweep(), SWEEP_EVERY_MS).unref();
   }
 
   /**
-   * Finds the connection that a client names, for this account and session. Undefined: it does not exist, was closed, or takes no new
-   * work because the process stops.
+   * Opens the connection that a client names, for this account and session. Undefined: its client has ended it, or the id is not that of a
+   * connection of the session.
    *
-   * @param isNewWork false for what belongs to a running call: an answer to its question, or its cancellation
+   * @throws Problem `rate_limited`
    */
-  find(id: string, { id: sessionId, accountId }: Session, isNewWork: boolean): Connection | undefined {
-    if (this.#isDraining && isNewWork) return undefined;
+  async open(session: Session, id: string): Promise<Connection | undefined> {
+    return this.#find(id, session) ?? this.#restore(session, id);
+  }
+
+  #find(id: string, { id: sessionId, accountId }: Session): Connection | undefined {
     const found = this.#open.get(id);
     return found?.session.id === sessionId && found.session.accountId === accountId ? found : undefined;
   }
@@ -74,15 +78,11 @@ export class McpConnections {
    * Creates a connection, which is stored when the client has initialized it.
    *
    * @param id of a connection that is built again
-   * @throws Problem `rate_limited`, or `unavailable` while the process stops
+   * @throws Problem `rate_limited`
    */
   async begin(session: Session, id?: string): Promise<Connection> {
-    if (this.#isDraining)
-      throw new Problem('unavailable', 'This supervisor is stopping and opens no MCP connections. Connect again.', {
-        retryAfter: STOPPING_RETRY_AFTER_S,
-      });
     this.#requireRoom(session.accountId);
-    const { server, unwatch } = buildServer(this.#deps, session);
+    const { server, announceLists, unwatch } = buildServer(this.#deps, session);
     const transport = new McpTransport({
       sessionIdGenerator: () => id ?? `${randomUUID()}.${describeElicitation(transport)}`,
       onsessioninitialized: (given) => {
@@ -99,8 +99,9 @@ export class McpConnections {
       session,
       transport,
       lastUsedAt: Date.now(),
-      streams: 0,
       running: 0,
+      mayMissChanges: id !== undefined,
+      announceLists,
       close: () => server.close(),
     };
     server.onclose = () => {
@@ -114,13 +115,11 @@ export class McpConnections {
 
   /**
    * Builds a connection again from its id, after a restart or a long pause: clients of the official SDKs do not initialize again. The id
-   * needs no signature, because the token decides which account and session it is for. Undefined: the id is not that of a lost connection.
-   *
-   * @throws Problem `rate_limited`
+   * needs no signature, because the token decides which account and session it is for.
    */
-  async restore(session: Session, id: string): Promise<Connection | undefined> {
+  async #restore(session: Session, id: string): Promise<Connection | undefined> {
     const [isConnection, form, url] = CONNECTION_ID.exec(id) ?? [];
-    if (!isConnection || this.#isDraining || this.#ended.has(id)) return undefined;
+    if (!isConnection || this.#ended.has(id)) return undefined;
     // A client may send several requests at once.
     if (!this.#restoring.has(id)) {
       if (this.#open.has(id)) return undefined;
@@ -132,7 +131,7 @@ export class McpConnections {
       );
     }
     await this.#restoring.get(id);
-    return this.find(id, session, true);
+    return this.#find(id, session);
   }
 
   async #initialize(session: Session, id: string, capabilities: object): Promise<Connection> {
@@ -143,23 +142,30 @@ export class McpConnections {
     const request = new Request('http://localhost/mcp', { method: 'POST', headers });
     const parsedBody = { jsonrpc: '2.0', id: 0, method: 'initialize', params };
     await (await connection.transport.handleRequest(request, { parsedBody })).text();
-    // The process began to stop meanwhile.
-    if (this.#isDraining) await connection.close();
     return connection;
   }
 
-  /** Counts a POST request of the connection. @returns a function to call when its answer is complete or its client has left */
+  /** Counts a request of the connection. @returns a function to call when its answer is complete or its client has left */
   beginRequest(connection: Connection): () => void {
     connection.running += 1;
     return () => {
       connection.running -= 1;
+      connection.lastUsedAt = Date.now();
       if (this.#isDraining && connection.running === 0) void connection.close();
     };
   }
 
+  /** Call it when the client of a connection has opened its stream. */
+  beginStream(connection: Connection): void {
+    // The client opens it again, in another process. Clients give up after few errors, but not after streams that end.
+    if (this.#isDraining) connection.transport.closeStandaloneSSEStream();
+    else if (connection.mayMissChanges) connection.announceLists();
+    connection.mayMissChanges = true;
+  }
+
   /**
-   * Takes no more work, and closes each connection as soon as its running requests are answered. Their next requests build them again, in
-   * another process.
+   * Ends the streams, and closes each connection as soon as its requests are answered. Its next request builds it again: in another process,
+   * or here if it still arrives here.
    */
   drain(): void {
     this.#isDraining = true;
@@ -190,13 +196,26 @@ export class McpConnections {
 
   /** The account's connection that was unused for longest. */
   #findUnused(accountId: string): Connection | undefined {
-    const unused = this.#listOf(accountId).filter(({ streams, running }) => streams === 0 && running === 0);
+    const unused = this.#listOf(accountId).filter(({ running }) => running === 0);
     return unused.toSorted((one, other) => one.lastUsedAt - other.lastUsedAt)[0];
   }
 
-  #sweep(): void {
+  /** Closes the connections that were unused for long, and those of deleted sessions. */
+  async sweep(): Promise<void> {
     const idleSince = Date.now() - IDLE_MS;
-    for (const connection of this.#open.values())
-      if (connection.streams === 0 && connection.lastUsedAt < idleSince) void connection.close();
+    for (const connection of [...this.#open.values()]) {
+      const isIdle = connection.running === 0 && connection.lastUsedAt < idleSince;
+      if (isIdle || (await this.#isSessionDeleted(connection.session))) await connection.close();
+    }
+  }
+
+  async #isSessionDeleted({ accountId, id }: Session): Promise<boolean> {
+    try {
+      await this.#deps.services.sessions.get(accountId, id);
+      return false;
+    } catch (error) {
+      // Any other error is one of the database.
+      return error instanceof Problem && error.code === 'not_found';
+    }
   }
 }

@@ -1,12 +1,13 @@
 /** `/sessions/{id}/mcp` and `/mcp`: a session as a Model Context Protocol server, over streamable HTTP. */
 
+import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
 import type { AuthInfo } from '@modelcontextprotocol/sdk/server/auth/types.js';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import type { Session } from '../../db/sessions/sessions.ts';
+import { findSessionByKey, type Session } from '../../db/sessions/sessions.ts';
 import { Problem, problems } from '../../sdk/contract/errors.ts';
 import { endWithToken, requireCaller } from '../../service/http/authentication.ts';
 import { onceClosed } from '../../service/http/closed-responses.ts';
@@ -22,7 +23,7 @@ import {
   type SessionServices,
   sessionParams,
 } from '../sessions/session-services.ts';
-import type { Connection, McpConnections } from './connections.ts';
+import type { McpConnections } from './connections.ts';
 import { mayConfigure, type RequestFacts, SetupQuestions } from './setup-questions.ts';
 
 const DETAILS =
@@ -51,9 +52,18 @@ const BATCH_MAX = 4;
  */
 const MESSAGE_VALUES_MAX = 1_000;
 /** A comment. Node sends the head of a response with its first bytes, which could be the library's keepalive after 15 s. */
-const STREAM_OPENED = Buffer.from(': opened\n\n');
+const STREAM_OPENED = ': opened\n\n';
+/** From this version of the protocol on, clients read an event without data. */
+const EMPTY_EVENTS_SINCE = '2025-11-25';
+/**
+ * Shortest time after which a client opens an ended stream again. The official SDKs try twice, each time after this pause: together longer
+ * than a restart. Milliseconds.
+ */
+const REOPEN_MS = 5_000;
 const BATCH_TOO_LONG = `A batch has at most ${BATCH_MAX} messages. Send each message in a request of its own.`;
 const MESSAGE_TOO_LARGE = `A message has at most ${MESSAGE_VALUES_MAX} properties and list entries. Only those inside a property of params.arguments are not counted.`;
+/** Headers of the library that Node and the drain of the process set. */
+const HEADERS_OF_NODE = new Set(['connection', 'content-length']);
 /** Error codes of JSON-RPC. */
 const PARSE_ERROR = -32_700;
 const INVALID_REQUEST = -32_600;
@@ -105,18 +115,16 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
       requireAnswerer(request);
       const connections = await openConnections();
       const named = readConnectionId(request);
-      const isNewWork = request.method === 'GET' || messages.some(isRpcRequest);
       const connection =
-        named === undefined
-          ? await connections.begin(session)
-          : (connections.find(named, session, isNewWork) ??
-            (messages.some(isWork) ? await connections.restore(session, named) : undefined));
+        named === undefined ? await connections.begin(session) : await connections.open(session, named);
       if (!connection) return answerGone(reply);
       const { transport } = connection;
-      if (request.method === 'POST') onceClosed(reply.raw, connections.beginRequest(connection));
+      onceClosed(reply.raw, connections.beginRequest(connection));
       try {
         const facts = { parsedBody: request.body, authInfo: describeRequest(request, reply) };
-        return send(request, reply, connection, await transport.handleRequest(asWebRequest(request), facts));
+        const answer = await transport.handleRequest(asWebRequest(request), facts);
+        if (request.method === 'GET' && answer.ok) connections.beginStream(connection);
+        return send(request, reply, answer);
       } finally {
         // A request that does not initialize the connection must not leave one behind.
         if (transport.sessionId === undefined) await connection.close();
@@ -145,17 +153,25 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
           const connections = await openConnections();
           // A start writes to the database, so requests of an open connection use the connection's session.
           const sessionId = connections.findSessionId(readConnectionId(request), accountId, ACCOUNT_SESSION.key);
-          // Only a message can open a connection, and a token that may only read starts no session.
-          if (sessionId === undefined && method !== 'POST') return answerGone(reply);
           const session =
             sessionId === undefined
-              ? (await startSession(services, accountId, ACCOUNT_SESSION)).session
+              ? await openAccountSession(services, accountId, method)
               : await services.sessions.get(accountId, sessionId);
-          return serve(request, reply, session);
+          return session === null ? answerGone(reply) : serve(request, reply, session);
         },
       });
     }
   };
+}
+
+/** Only a message starts the session: a token that may only read opens streams. Null: it has not started. */
+async function openAccountSession(
+  services: SessionServices,
+  accountId: string,
+  method: string,
+): Promise<Session | null> {
+  if (method !== 'POST') return findSessionByKey(services.pool, accountId, ACCOUNT_SESSION.key);
+  return (await startSession(services, accountId, ACCOUNT_SESSION)).session;
 }
 
 const answerGone = (reply: FastifyReply): FastifyReply => reply.code(404).send(GONE);
@@ -178,12 +194,6 @@ function answerRpcError(error: unknown, request: FastifyRequest, reply: FastifyR
     return createRefusal(request, detail, isUnparsed ? PARSE_ERROR : INVALID_PARAMS, data);
   });
 }
-
-const isRpcRequest = (message: unknown): boolean =>
-  readProperty(message, 'method') !== undefined && readProperty(message, 'id') !== undefined;
-
-/** A request of a connection that is initialized. */
-const isWork = (message: unknown): boolean => isRpcRequest(message) && readProperty(message, 'method') !== 'initialize';
 
 function hasManyValues(message: unknown): boolean {
   const callArguments = readProperty(readProperty(message, 'params'), 'arguments');
@@ -233,21 +243,22 @@ function asWebRequest(request: FastifyRequest): Request {
   return new Request(`http://localhost${request.url}`, { method: request.method, headers });
 }
 
-function send(request: FastifyRequest, reply: FastifyReply, connection: Connection, answer: Response): FastifyReply {
-  connection.lastUsedAt = Date.now();
+function send(request: FastifyRequest, reply: FastifyReply, answer: Response): FastifyReply {
   reply.code(answer.status);
-  for (const [name, value] of answer.headers) if (name !== 'content-length') reply.header(name, value);
+  for (const [name, value] of answer.headers) if (!HEADERS_OF_NODE.has(name)) reply.header(name, value);
   if (answer.body === null) return reply.send();
-  connection.streams += 1;
   const isStream = request.method === 'GET';
   const body = Readable.fromWeb((isStream ? answer.body : countBytes(request, reply, answer.body)) as ReadableStream);
-  if (isStream && answer.ok) body.unshift(STREAM_OPENED);
+  if (isStream && answer.ok) body.unshift(Buffer.from(createOpening(request)));
   endWithToken(request, reply, () => body.destroy());
-  body.once('close', () => {
-    connection.streams -= 1;
-    connection.lastUsedAt = Date.now();
-  });
   return reply.header('x-accel-buffering', 'no').send(body);
+}
+
+/** The first bytes of a stream. They let a client open the stream again soon after its end, but not at the same moment as all others. */
+function createOpening({ headers }: FastifyRequest): string {
+  const version = headers['mcp-protocol-version'];
+  if (typeof version !== 'string' || version < EMPTY_EVENTS_SINCE) return STREAM_OPENED;
+  return `id: ${randomUUID()}\nretry: ${Math.round(REOPEN_MS * (1 + Math.random()))}\ndata: \n\n`;
 }
 
 /** The library writes an answer into its stream at once, so all of it waits there until the client reads. */

@@ -14,6 +14,8 @@ const INSTRUCTIONS =
 
 interface McpServer {
   readonly server: Server;
+  /** Notifies the client that each list may have changed. */
+  announceLists(): void;
   /** Ends the notifications of changed lists. */
   unwatch(): void;
 }
@@ -40,10 +42,9 @@ export function buildServer({ services, questions, version, onError }: McpDeps, 
     prompts: () => server.sendPromptListChanged(),
     resources: () => server.sendResourceListChanged(),
   };
-  // A client without a stream gets no notification and reads the lists when it needs them.
-  const unwatch = watchLists(services, session, {
-    asks: () => canElicit(server),
-    onChanged: (list) => void notifiers[list]().catch(() => undefined),
-  });
-  return { server, unwatch };
+  // A client without a stream gets no notification.
+  const announce = (list: keyof Lists): void => void notifiers[list]().catch(() => undefined);
+  const unwatch = watchLists(services, session, { asks: () => canElicit(server), onChanged: announce });
+  const announceLists = (): void => (['tools', 'prompts', 'resources'] as const).forEach(announce);
+  return { server, announceLists, unwatch };
 }

@@ -1,9 +1,20 @@
 /** A supervisor that stops while MCP requests run. */
 import type { AddressInfo } from 'node:net';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import {
+  PromptListChangedNotificationSchema,
+  ResourceListChangedNotificationSchema,
+  ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { SECOND } from '../../../sdk/contract/limits.ts';
 import { ConnectionDrain } from '../../../service/lifecycle/drain.ts';
+import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import { eventually } from '../../runner/eventually.ts';
+import { defaultOptions } from '../default-options.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const CODE = `
@@ -25,11 +36,20 @@ const CODE = `
     },
   };`;
 
+const PROTOCOL = '2025-11-25';
+
 interface McpClient {
-  /** The connection's standing stream, until it ends. */
-  readonly streamEnded: Promise<unknown>;
-  /** Calls a tool. Resolves with status and body when the answer is complete. */
-  call(id: number, tool: string): Promise<{ readonly status: number; readonly body: string }>;
+  /** The text of the connection's first stream, when it has ended. */
+  readonly streamEnded: Promise<string>;
+  openStream(): Promise<Response>;
+  /** Calls a tool. Resolves when the answer is complete. */
+  call(id: number, tool: string): Promise<Answer>;
+}
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+  /** The header `connection`. */
+  readonly connection: string | null;
 }
 
 /** Starts a supervisor that is drained as its process does it. */
@@ -38,12 +58,11 @@ async function startServing(test: Test) {
   const { app } = fixture;
   const drain = new ConnectionDrain(app.server);
   await app.listen({ port: 0, host: '127.0.0.1' });
-  await fixture.install({ slug: 'kit', code: CODE });
-  const stop = (requestsMs: number, idleMs = 100) => {
-    const times = { alone: { idleMs, requestsMs } };
-    return fixture.supervisor.stop(drain.drain(AbortSignal.abort(), times));
-  };
-  return { fixture, stop };
+  const kit = await fixture.install({ slug: 'kit', code: CODE });
+  const startDrain = (requestsMs: number, idleMs = 100) =>
+    drain.drain(AbortSignal.abort(), { alone: { idleMs, requestsMs } });
+  const stop = (requestsMs: number) => fixture.supervisor.stop(startDrain(requestsMs));
+  return { fixture, kit, startDrain, stop };
 }
 
 /** Initializes a connection with the requests of the protocol, so that the test sees each answer's status and bytes. */
@@ -62,17 +81,21 @@ async function connect(fixture: SupervisorFixture): Promise<McpClient> {
       body: JSON.stringify({ jsonrpc: '2.0', ...message }),
     });
   const clientInfo = { name: 'test', version: '1.0.0' };
-  const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo };
+  const params = { protocolVersion: PROTOCOL, capabilities: {}, clientInfo };
   const initialized = await post({}, { id: 0, method: 'initialize', params });
   await initialized.text();
-  const named = { 'mcp-session-id': initialized.headers.get('mcp-session-id') ?? '' };
+  const named = {
+    'mcp-session-id': initialized.headers.get('mcp-session-id') ?? '',
+    'mcp-protocol-version': PROTOCOL,
+  };
   await post(named, { method: 'notifications/initialized' });
-  const stream = await fetch(url, { headers: { ...headers, ...named } });
+  const openStream = () => fetch(url, { headers: { ...headers, ...named } });
   return {
-    streamEnded: stream.text(),
+    streamEnded: (await openStream()).text(),
+    openStream,
     async call(id, tool) {
       const answer = await post(named, { id, method: 'tools/call', params: { name: `kit__${tool}`, arguments: {} } });
-      return { status: answer.status, body: await answer.text() };
+      return { status: answer.status, body: await answer.text(), connection: answer.headers.get('connection') };
     },
   };
 }
@@ -80,20 +103,71 @@ async function connect(fixture: SupervisorFixture): Promise<McpClient> {
 const untilBegun = (fixture: SupervisorFixture) =>
   eventually(async () => (await fixture.readLog('begun')).length === 1);
 
-t.test('a running call is answered, and its connection takes no other', async (t) => {
-  const { fixture, stop } = await startServing(t);
+t.test('calls are answered, also one that still arrives, and streams end', async (t) => {
+  const { fixture, startDrain } = await startServing(t);
   const [client, idle] = [await connect(fixture), await connect(fixture)];
   const events: string[] = [];
   const call = client.call(1, 'slow').finally(() => events.push('answered'));
   await untilBegun(fixture);
   // The client's idle sockets stay open, so that it still reaches this process.
-  const stopped = stop(10 * SECOND, 3 * SECOND);
+  const drained = startDrain(10 * SECOND, 3 * SECOND);
+  // The supervisor goes on to run the account: without a successor it would refuse later calls.
+  const closed = fixture.app.close();
   const ended = client.streamEnded.then(() => events.push('the stream ended'));
-  await idle.streamEnded;
-  t.match(await client.call(2, 'slow'), { status: 404, body: /Session not found/ });
+  t.match(await idle.streamEnded, /^id: .+\nretry: \d{4,5}\ndata: \n\n$/, 'the client learns when to open it again');
+  const reopened = await idle.openStream();
+  t.equal(reopened.status, 200, 'an error would count as one of the few tries of the client');
+  t.match(await reopened.text(), /^id: .+\nretry: \d{4,5}\ndata: \n\n$/, 'it ends at once');
+  t.match(await idle.call(2, 'slow'), { status: 200, body: /"text":"done"/, connection: 'close' });
   t.match(await call, { status: 200, body: /"text":"done"/ });
-  await Promise.all([stopped, ended]);
+  await Promise.all([drained, closed, ended]);
   t.same(events, ['the stream ended', 'answered'], 'clients leave for the next process at once');
+});
+
+t.test('the official client is notified of changed lists after its supervisor was replaced', async (t) => {
+  const { fixture, kit, stop } = await startServing(t);
+  const { pool, blobs, keys, verifier, sandbox, dataDir } = fixture;
+  const storage = { pool, blobs, keys, verifier, sandbox, dataDir };
+  let { port } = fixture.app.server.address() as AddressInfo;
+  const streamOpened = Promise.withResolvers<void>();
+  const transport = new StreamableHTTPClientTransport(new URL('http://localhost/mcp'), {
+    requestInit: { headers: { authorization: `Bearer ${await fixture.issuer.issue(fixture.account)}` } },
+    reconnectionOptions: {
+      maxRetries: 2,
+      initialReconnectionDelay: 1,
+      maxReconnectionDelay: 1,
+      reconnectionDelayGrowFactor: 1,
+    },
+    fetch: async (url, init) => {
+      const headers = new Headers(init?.headers);
+      // Clients of earlier versions get no `retry`, which would take seconds.
+      if (init?.method === 'GET') headers.set('mcp-protocol-version', '2025-06-18');
+      const response = await fetch(`http://127.0.0.1:${port}${new URL(url).pathname}`, { ...init, headers });
+      if (init?.method === 'GET' && response.ok) streamOpened.resolve();
+      return response;
+    },
+  });
+  const client = new Client({ name: 'test', version: '1.0.0' });
+  t.teardown(() => client.close());
+  const messages = new Set<string>();
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => void messages.add('tools'));
+  client.setNotificationHandler(PromptListChangedNotificationSchema, () => void messages.add('prompts'));
+  client.setNotificationHandler(ResourceListChangedNotificationSchema, () => void messages.add('resources'));
+  await client.connect(transport as never);
+  await streamOpened.promise;
+  const logger = pino({ level: 'silent' });
+  const next = await startSupervisor({ ...defaultOptions, ...storage, logger, childrenMax: 5, spares: 0 });
+  t.teardown(() => next.stop());
+  await next.app.listen({ port: 0, host: '127.0.0.1' });
+  ({ port } = next.app.server.address() as AddressInfo);
+  await stop(10 * SECOND);
+  await eventually(() => messages.size === 3);
+  messages.clear();
+  await pool.query(`UPDATE installations SET status = 'paused' WHERE id = $1`, [kit.installationId]);
+  await notifyInstallationChanged(pool, kit.installationId);
+  await eventually(() => messages.has('tools'));
+  t.same([...messages], ['tools'], 'a change afterwards');
+  t.same((await client.listTools()).tools, []);
 });
 
 t.test('a call that outlasts the drain is answered with an error', async (t) => {

@@ -684,7 +684,6 @@ t.test('a client goes on with a connection that this process does not know', asy
   const plain = await reconnect(`/sessions/${await own.session()}/mcp`, '.');
   t.match(await plain.callTool({ name: tool }), { isError: true }, 'the client could not ask its user');
   const asking = await reconnect('/mcp', '.f');
-  // Several requests at once build one connection.
   const [listed, called] = await Promise.all([asking.listTools(), asking.callTool({ name: tool })]);
   t.ok(listed.tools.some(({ name }) => name === tool));
   t.notOk(called.isError);
@@ -1023,23 +1022,35 @@ t.test('a new connection takes the place of the account’s that was unused for 
   const list = { jsonrpc: '2.0', id: 2, method: 'tools/list' };
   const opened: string[] = [];
   for (let count = 0; count < 50; count += 1) opened.push(await initialize(path, own.account));
-  const [oldest = '', second = '', third = ''] = opened;
+  const [oldest = '', second = ''] = opened;
   await (await post(path, own.account, oldest, list)).text();
-  const fresh = await initialize(path, own.account);
+  await initialize(path, own.account);
   const authorization = `Bearer ${await fixture.issuer.issue(own.account)}`;
   const openStream = (id: string) =>
     fetch(`http://127.0.0.1:${port}${path}`, {
       headers: { authorization, accept: 'text/event-stream', 'mcp-session-id': id },
     });
-  t.equal((await openStream(second)).status, 404, 'the one that was unused for longest is closed');
-  t.equal((await post(path, own.account, oldest, list)).status, 200, 'the first one was used since');
-  t.equal((await post(path, own.account, third, list)).status, 200);
-  t.equal((await post(path, own.account, fresh, list)).status, 200);
-  const streams = await Promise.all([...opened, fresh].map(openStream));
+  /** Leaves the stream open. */
+  const readChange = async ({ body }: Response) => {
+    const events = readEvents(body);
+    let data = '';
+    while (data === '') data = (await events.next()).value.data;
+    return JSON.parse(data).method;
+  };
+  const streams = [await openStream(oldest), await openStream(second)];
+  const [ofOldest, ofSecond] = streams as [Response, Response];
+  t.equal(
+    await readChange(ofSecond),
+    'notifications/tools/list_changed',
+    'the one that was unused for longest was closed, so it announces what may have changed',
+  );
+  await own.install({ code: `commands.say = { description: 'x', handler: () => 'y' };` });
+  t.equal(await readChange(ofOldest), 'notifications/prompts/list_changed', 'the first one was used since');
+  streams.push(...(await Promise.all(opened.slice(2).map(openStream))));
   const refused = await post(path, own.account, null, INITIALIZE);
   t.equal(refused.status, 429, 'every connection is in use');
   t.match(await refused.text(), /the account has 50.*End one with DELETE/);
-  await Promise.all(streams.map(({ body }) => body?.cancel()));
+  await Promise.all(streams.map(({ body }) => body?.cancel().catch(() => undefined)));
 });
 
 t.test('a new stream of a connection takes the place of the one before, which its client may have lost', async (t) => {
@@ -1059,17 +1070,16 @@ t.test('a new stream of a connection takes the place of the one before, which it
   const opened = await openStream();
   t.equal(opened.status, 200);
   for await (const { data } of readEvents(lost.body)) t.equal(data, '', 'it ends');
-  // The first request of a list starts the watch of changes.
-  await (await post(path, own.account, connection, { jsonrpc: '2.0', id: 2, method: 'tools/list' })).text();
   await own.install({
     slug: 'later',
     code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };`,
   });
+  const changes: string[] = [];
   for await (const { data } of readEvents(opened.body)) {
-    if (data === '') continue;
-    t.match(JSON.parse(data), { method: 'notifications/tools/list_changed' });
-    break;
+    if (data !== '') changes.push(JSON.parse(data).method.split('/')[1]);
+    if (changes.length === 4) break;
   }
+  t.same(changes, ['tools', 'prompts', 'resources', 'tools'], 'what may have changed without a stream, and a change');
 });
 
 t.test('errors are sentences, and repeat no code', async (t) => {

@@ -1,0 +1,59 @@
+/** The connections of a process, without requests over HTTP. */
+import { randomUUID } from 'node:crypto';
+import t, { type Test } from 'tap';
+import type { Session } from '../../../db/sessions/sessions.ts';
+import { Problem } from '../../../sdk/contract/errors.ts';
+import { McpConnections } from '../../../supervisor/mcp/connections.ts';
+import type { McpDeps } from '../../../supervisor/mcp/server-parts.ts';
+
+function openConnections(test: Test) {
+  const deleted = new Set<string>();
+  const watchers = new Set<unknown>();
+  const services = {
+    drainOver: new AbortController().signal,
+    sessions: {
+      get: async (_accountId: string, id: string) => {
+        if (deleted.has(id)) throw new Problem('not_found', 'You have no session with this id.');
+        if (id === 'unreadable') throw new Error('The database is away.');
+      },
+    },
+    pluginsCache: {
+      get: async () => ({ plugins: [], tools: new Map(), unconfigured: [] }),
+      watch: (watcher: unknown) => {
+        watchers.add(watcher);
+        return () => watchers.delete(watcher);
+      },
+    },
+  };
+  const deps = { services, questions: {}, version: '1', onError: (error: unknown) => test.fail(String(error)) };
+  const connections = new McpConnections(deps as unknown as McpDeps);
+  test.teardown(() => connections.drain());
+  const open = (id: string) => connections.open({ id, accountId: 'a' } as Session, `${randomUUID()}.f`);
+  return { connections, deleted, watchers, open };
+}
+
+t.test('several requests at once build one lost connection', async (t) => {
+  const { connections, watchers } = openConnections(t);
+  const session = { id: 's', accountId: 'a' } as Session;
+  const id = `${randomUUID()}.`;
+  const [one, other] = await Promise.all([connections.open(session, id), connections.open(session, id)]);
+  t.ok(one);
+  t.equal(one, other);
+  t.equal(watchers.size, 1, 'no other one watches for changes');
+});
+
+t.test('the connections of deleted sessions are closed, with their streams', async (t) => {
+  const { connections, deleted, watchers, open } = openConnections(t);
+  const connection = await open('deleted');
+  const stream = await connection?.transport.handleRequest(
+    new Request('http://localhost/mcp', {
+      headers: { accept: 'text/event-stream', 'mcp-session-id': connection.transport.sessionId ?? '' },
+    }),
+  );
+  t.equal(stream?.status, 200);
+  await Promise.all([open('kept'), open('unreadable')]);
+  deleted.add('deleted');
+  await connections.sweep();
+  t.equal(await stream?.text(), '', 'it has ended');
+  t.equal(watchers.size, 2);
+});
