@@ -176,9 +176,9 @@ const every = String(CALL_EVERY_MS / GOOD_PLUGINS);
 const pair: ChildProcess = fork(new URL('fixtures/bare-pair.ts', import.meta.url), [every], { execArgv: [] });
 cleanup.teardown(() => pair.disconnect());
 const good = await Promise.all(
-  Array.from({ length: GOOD_PLUGINS }, (_, index) => fixture.entry(`good-${index}`, GOOD)),
+  Array.from({ length: GOOD_PLUGINS }, (_, index) => fixture.entry(`good-${index}`, GOOD, 'good')),
 );
-for (const result of await Promise.all(good.map((plugin) => call(fixture, plugin, 10_000))))
+for (const result of await Promise.all(good.map((plugin) => call(fixture, plugin, 60_000))))
   if (result.kind !== 'answered') throw new Error(`a good plugin does not run: ${JSON.stringify(result)}`);
 console.log(
   `${GOOD_PLUGINS} good plugins, ${1000 / CALL_EVERY_MS} calls/s each; sandbox ${fixture.sandbox.state}, limiter ${fixture.sandbox.limiter}`,
@@ -193,7 +193,11 @@ for (const [name, { code }] of chosen) {
   for (const count of CROWDS) {
     const plugins = await Promise.all(
       Array.from({ length: count }, (_, index) =>
-        fixture.entry(`${name}-${count}-${index}`.replaceAll(' ', '-'), code),
+        fixture.entry(
+          `${name}-${count}-${index}`.replaceAll(' ', '-'),
+          typeof code === 'string' ? code : code(fixture.tlsPort),
+          'bad',
+        ),
       ),
     );
     const figures = await observe(fixture, good, plugins);

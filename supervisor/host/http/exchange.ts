@@ -1,14 +1,17 @@
 /** Sends one request over a new connection to a checked address and returns its response, whose body still arrives. */
 import { constants } from 'node:crypto';
-import type { Readable } from 'node:stream';
-import type { Client } from 'undici';
+import type { Socket } from 'node:net';
+import type { Duplex, Readable } from 'node:stream';
+import type { buildConnector, Client } from 'undici';
 import { HEADERS_MAX } from '../../../sdk/contract/payloads.ts';
 import { HostError } from '../host-call.ts';
 import { ANSWER_HEADERS_BYTES, decodeBody, UNREAD_BYTES } from './answer-body.ts';
 import { type Headers, readHeaders } from './headers.ts';
+import type { RequestRate } from './request-rates.ts';
 import { pinned, type Resolution, resolveTarget } from './resolution.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
+const HTTPS_PORT = 443;
 /** Codes of errors before the host has sent anything. */
 const UNREACHED = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)$/;
 /**
@@ -61,26 +64,26 @@ export interface Exchange extends Resolution {
 /**
  * Sends a request and waits for the headers of the answer. The connection is closed by the caller, or when the signal aborts.
  *
+ * @param rate limits the processor time, for which the request waits
  * @throws HostError with the reason when there is no response
  */
-export async function send(request: HttpRequest, exchange: Exchange, signal: AbortSignal): Promise<Opened | Redirect> {
+export async function send(
+  request: HttpRequest,
+  exchange: Exchange,
+  rate: RequestRate,
+  signal: AbortSignal,
+): Promise<Opened | Redirect> {
+  await rate.begin(signal);
   const addresses = await resolveTarget(request.url, exchange, signal);
   // Loaded by the first request: it is large, and many services never need it.
   const undici = await import('undici');
+  await rate.waitForTurn();
   signal.throwIfAborted();
   // Without a pool: a kept connection would use an address and a grant that were checked for an earlier call.
   const client = new undici.Client(request.url.origin, {
     allowH2: false,
     maxHeaderSize: ANSWER_HEADERS_BYTES,
-    autoSelectFamily: true,
-    connect: {
-      lookup: pinned(addresses),
-      timeout: CONNECT_TIMEOUT_MS,
-      ciphers: CIPHERS,
-      // A server of TLS 1.2 could ask for one handshake after another.
-      secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
-      ...(exchange.certificates === undefined ? {} : { ca: exchange.certificates }),
-    },
+    connect: createConnector(undici, exchange, addresses, rate),
   });
   try {
     const answer = await sendRequest(client, request, signal);
@@ -90,6 +93,34 @@ export async function send(request: HttpRequest, exchange: Exchange, signal: Abo
     await client.destroy();
     throw error instanceof HostError ? error : new HostError(describeFailure(request.url.hostname, error));
   }
+}
+
+/** Connects to the first of the addresses that answers. */
+function createConnector(
+  undici: Pick<typeof import('undici'), 'buildConnector'>,
+  { certificates }: Exchange,
+  addresses: readonly string[],
+  rate: RequestRate,
+): buildConnector.connector {
+  const way = { lookup: pinned(addresses), autoSelectFamily: true };
+  const connect = undici.buildConnector({
+    ...way,
+    allowH2: false,
+    timeout: CONNECT_TIMEOUT_MS,
+    ciphers: CIPHERS,
+    // A server of TLS 1.2 could ask for one handshake after another.
+    secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+    ...(certificates === undefined ? {} : { ca: certificates }),
+  });
+  return (options, onConnected) => {
+    // Without TLS, a connection costs less than what is charged for the request.
+    if (options.protocol !== 'https:') return connect(options, onConnected);
+    const socket = rate.openSocket();
+    const { hostname, port } = options;
+    socket.connectTo({ ...way, host: hostname, port: Number(port || HTTPS_PORT) });
+    // The library passes it on to `tls.connect`, which takes any stream.
+    return connect({ ...options, httpSocket: socket as Duplex as Socket }, onConnected);
+  };
 }
 
 async function sendRequest(client: Client, request: HttpRequest, signal: AbortSignal): Promise<Opened | Redirect> {

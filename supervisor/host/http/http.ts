@@ -14,6 +14,7 @@ import { describeFailure, type Exchange, type HttpRequest, type Opened, type Red
 import { dropBodyHeaders, type Headers, keepCrossHostHeaders, requestHeaders } from './headers.ts';
 import { readTarget } from './reach.ts';
 import { readRequest } from './request.ts';
+import { ProcessorTimeError, type RequestRate, RequestRates } from './request-rates.ts';
 import { isAllowedPrivate } from './resolution.ts';
 
 interface HttpAnswer extends AnswerBody {
@@ -42,12 +43,14 @@ interface Http {
 /**
  * @param bounds limits of bodies that are read while they arrive. The plugin waits as long for the response as for the next bytes
  * @param memory limits the memory of request bodies, and of response bodies that are read whole
+ * @param rates limits the processor time of requests
  */
 export function openHttp(
   exchange: Exchange,
   secrets: Pick<Secrets, 'handles' | 'sourceOf'>,
   bounds: StreamBounds = STREAM_BOUNDS,
   memory = new BodyMemory(),
+  rates = new RequestRates(),
 ): Http {
   const running = new AmountsByKey();
   const bodies = new BodyStreams(bounds);
@@ -59,7 +62,12 @@ export function openHttp(
         if (running.get(installationId) >= REQUESTS_AT_ONCE)
           throw new HostError(`${REQUESTS_AT_ONCE} requests are running; wait until one has ended`);
         return running.during(installationId, async () => {
-          const sender: Sender = { exchange, handles: secrets.handles, source: secrets.sourceOf(scope.plugin) };
+          const sender: Sender = {
+            exchange,
+            rate: rates.open(accountId),
+            handles: secrets.handles,
+            source: secrets.sourceOf(scope.plugin),
+          };
           const first = readRequest(requireTarget(scope, url), { url, init }, sender);
           const bodyBytes = first.body?.byteLength ?? 0;
           const redirectsMax = init.redirect === 'error' ? 0 : MAX_REDIRECTS;
@@ -149,6 +157,7 @@ function isGranted(url: URL, granted: readonly string[]): boolean {
 /** The dependencies that send a request of one installation. */
 interface Sender {
   readonly exchange: Exchange;
+  readonly rate: RequestRate;
   readonly handles: SecretHandles;
   readonly source: MaskedSource;
 }
@@ -163,7 +172,7 @@ interface Arrived {
 
 /** Sends a request with the values of the handles in its headers, read again for each hop: a redirect may lead to another host. */
 async function sendFilled(
-  { exchange, handles, source }: Sender,
+  { exchange, rate, handles, source }: Sender,
   request: HttpRequest,
   signal: AbortSignal,
 ): Promise<Arrived | Redirect> {
@@ -172,7 +181,7 @@ async function sendFilled(
   const headers = await handles.fillHeaders(request.headers, { hostname: url.hostname, isSafe }, source);
   // Checked again: a secret's value may hold characters that a header must not have.
   if (headers !== request.headers) requestHeaders(headers);
-  const answer = await send({ ...request, headers }, exchange, signal);
+  const answer = await send({ ...request, headers }, exchange, rate, signal);
   return 'location' in answer ? answer : { opened: answer, mask: source.openMask(url.hostname), url };
 }
 
@@ -229,6 +238,7 @@ async function withTimeLimit<T>(ms: number, outer: AbortSignal, work: (signal: A
   try {
     return await work(AbortSignal.any([outer, late]));
   } catch (error) {
-    throw late.aborted && !outer.aborted ? new HostError(`no complete response within ${ms} ms`) : error;
+    if (error instanceof ProcessorTimeError || !late.aborted || outer.aborted) throw error;
+    throw new HostError(`no complete response within ${ms} ms`);
   }
 }

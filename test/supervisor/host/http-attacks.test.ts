@@ -4,6 +4,7 @@ import { createServer as createSecureServer } from 'node:https';
 import { createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import type { Readable, Transform } from 'node:stream';
+import { setImmediate as waitForTurn } from 'node:timers/promises';
 import type { TLSSocket } from 'node:tls';
 import { constants, gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
@@ -12,6 +13,7 @@ import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
 import { BodyMemory } from '../../../supervisor/host/http/body-memory.ts';
 import { type Opened, send } from '../../../supervisor/host/http/exchange.ts';
+import { RequestRates } from '../../../supervisor/host/http/request-rates.ts';
 import { ResultTurns } from '../../../supervisor/host/result-turns.ts';
 import { type ListeningServer, listenOn, serve } from '../../fixtures/listening-server.ts';
 import { eventually } from '../../runner/eventually.ts';
@@ -330,6 +332,55 @@ t.test('TLS: a server cannot ask for a second handshake', { skip: whyMissing('op
   await t.rejects(plugin.fetch(`https://api.test:${server.port}/`), { name: 'HostError' });
   t.match(await asked, { code: 'ERR_SSL_NO_RENEGOTIATION' });
 });
+
+/** Requests may take this much processor time, which one request uses up, until the clock has moved. */
+function slowRequests() {
+  const clock = { now: 0 };
+  return { clock, rates: new RequestRates({ burst: 2, perSecond: 2 }, () => clock.now) };
+}
+
+t.test(
+  'an account that has used up its processor time waits, and is refused when its request has no time left',
+  async (t) => {
+    const server = await serve(t, (_request, response) => response.end('ok'));
+    const { clock, rates } = slowRequests();
+    const plugin = await reaching(t, server, ['api.test'], { rates });
+    const fetch = (timeoutMs: number) => plugin.fetch(`http://api.test:${server.port}/`, { timeoutMs });
+    t.equal((await fetch(60_000)).bodyText, 'ok');
+    const message =
+      'the requests of this account have used up their processor time (100 ms a second for new connections and TLS); send fewer requests, or try again later';
+    await t.rejects(fetch(1), { name: 'HostError', message });
+    await t.rejects(plugin.open('1', `http://api.test:${server.port}/`, { timeoutMs: 1 }), { message });
+    t.equal(server.connections(), 1);
+    const waiting = fetch(60_000);
+    await rates.open('ben').begin(AbortSignal.timeout(60_000));
+    t.pass('other accounts do not wait');
+    clock.now += 1_000;
+    t.equal((await waiting).bodyText, 'ok');
+  },
+);
+
+t.test(
+  'a TLS handshake is read within the processor time of its account',
+  { skip: whyMissing('openssl') },
+  async (t) => {
+    const { key, cert } = await makeCertificate(t, 'ec');
+    let handshakes = 0;
+    const secure = createSecureServer({ key, cert }, (_request, response) => response.end('secure'));
+    secure.on('secureConnection', () => {
+      handshakes += 1;
+    });
+    const server = await listenOn(t, secure);
+    const { clock, rates } = slowRequests();
+    const plugin = await reaching(t, server, ['api.test'], { certificates: cert, rates });
+    const answer = plugin.fetch(`https://api.test:${server.port}/`);
+    await eventually(async () => (await server.open()) === 1);
+    for (let turns = 0; turns < 100; turns += 1) await waitForTurn();
+    t.equal(handshakes, 0, 'the start of the request has used up the time');
+    clock.now += 1_000;
+    t.equal((await answer).bodyText, 'secure');
+  },
+);
 
 /** A rate that one bomb uses up, and a clock that refills it. */
 function slowRate() {
@@ -667,7 +718,12 @@ for (const coding of ['identity', 'gzip'])
       headers: {},
       body: null,
     } as const;
-    const opened = (await send(request, exchange, new AbortController().signal)) as Opened;
+    const opened = (await send(
+      request,
+      exchange,
+      new RequestRates().open('ann'),
+      new AbortController().signal,
+    )) as Opened;
     const stream = opened.body as Readable | Transform;
     const isFull = () => stream.readableLength >= stream.readableHighWaterMark;
     await eventually(async () => isFull() && ('writable' in stream ? stream.writableNeedDrain : true));

@@ -11,6 +11,7 @@ import type { BodyMemory } from '../../../supervisor/host/http/body-memory.ts';
 import type { BodyPart, StreamBounds } from '../../../supervisor/host/http/body-streams.ts';
 import type { Exchange } from '../../../supervisor/host/http/exchange.ts';
 import { openHttp } from '../../../supervisor/host/http/http.ts';
+import type { RequestRates } from '../../../supervisor/host/http/request-rates.ts';
 import { LiveInstallation } from '../../../supervisor/host/live-installation.ts';
 import { ResultTurns } from '../../../supervisor/host/result-turns.ts';
 import { type MaskedSource, SecretHandles } from '../../../supervisor/host/secret-handles.ts';
@@ -81,6 +82,7 @@ interface GivenSecrets {
 interface Bounds {
   readonly bounds?: StreamBounds;
   readonly memory?: BodyMemory;
+  readonly rates?: RequestRates;
   readonly resultTurns?: ResultTurns;
   readonly isFromProvider?: boolean;
 }
@@ -94,6 +96,7 @@ export async function pluginWith(
     uses = {},
     bounds,
     memory,
+    rates,
     resultTurns = new ResultTurns(),
     isFromProvider = false,
     ...options
@@ -114,7 +117,7 @@ export async function pluginWith(
     },
   };
   const exchange = { allowPrivate, dnsServers: [dns.address], ...options };
-  const { calls, bodies } = openHttp(exchange, { handles, sourceOf: () => source }, bounds, memory);
+  const { calls, bodies } = openHttp(exchange, { handles, sourceOf: () => source }, bounds, memory, rates);
   const granted = hosts.map((host) => `host.http:${host}`);
   const installation = new LiveInstallation({
     installationId: 'one',

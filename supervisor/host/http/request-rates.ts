@@ -1,0 +1,73 @@
+/**
+ * Limits the processor time that the requests of each account take: a plugin may open new connections as fast as it can, and a server may
+ * send costly certificates.
+ */
+import { SECOND } from '../../../sdk/contract/limits.ts';
+import { waitForLoopTurn } from '../../../service/timing/loop-turns.ts';
+import { TokenBuckets } from '../../../service/timing/token-bucket.ts';
+import { HostError } from '../host-call.ts';
+import { MeteredSocket } from '../metered-socket.ts';
+
+/**
+ * Processor time of the requests of one account, milliseconds. The sustained rate is 10 % of the event loop, about 40 requests over TLS a
+ * second.
+ */
+const PROCESSOR_RATE = { burst: SECOND, perSecond: 100 };
+/**
+ * The part of a request that is not measured: a look-up of the name takes half a millisecond, the start of TLS one or two. Only reading
+ * what the server sends over TLS is measured. Milliseconds.
+ */
+const UNMEASURED_MS = 2;
+
+/** The processor time of the account is used up until the request's own time is over. */
+export class ProcessorTimeError extends HostError {
+  constructor() {
+    super(
+      `the requests of this account have used up their processor time (${PROCESSOR_RATE.perSecond} ms a second for new connections and TLS); send fewer requests, or try again later`,
+    );
+  }
+}
+
+export class RequestRates {
+  readonly #rates: TokenBuckets;
+
+  /** @param rate in milliseconds of processor time */
+  constructor(rate = PROCESSOR_RATE, now?: () => number) {
+    this.#rates = new TokenBuckets(rate, now);
+  }
+
+  open(accountId: string): RequestRate {
+    return new RequestRate(accountId, this.#rates);
+  }
+}
+
+/** The rate of one account. */
+export class RequestRate {
+  readonly #accountId: string;
+  readonly #rates: TokenBuckets;
+
+  constructor(accountId: string, rates: TokenBuckets) {
+    this.#accountId = accountId;
+    this.#rates = rates;
+  }
+
+  /** Waits until a request may begin, and charges it. @throws ProcessorTimeError when the signal aborts before */
+  async begin(signal: AbortSignal): Promise<void> {
+    const rate = this.#rates.get(this.#accountId);
+    await rate.waitOutDebt(signal).catch(() => {
+      throw new ProcessorTimeError();
+    });
+    rate.overdraw(UNMEASURED_MS);
+    await this.waitForTurn();
+  }
+
+  /** Resolves when the event loop has time for a step of a request. */
+  waitForTurn(): Promise<void> {
+    return waitForLoopTurn(this.#accountId);
+  }
+
+  /** A connection whose TLS is charged to the account. */
+  openSocket(): MeteredSocket {
+    return new MeteredSocket(this.#accountId, this.#rates);
+  }
+}
