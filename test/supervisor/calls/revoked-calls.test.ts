@@ -3,10 +3,12 @@ import t, { type Test } from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { type Installed, type SupervisorFixture, startSupervisorFixture, withOwnSlugs } from '../supervisor-fixture.ts';
 
 const LISTING = `tools.run = { description: 'd', parameters: { type: 'object' }, handler: () =>
   host.storage.list().then(() => 'listed', (error) => error.code + ': ' + error.message) };`;
+
+const shared = await startSupervisorFixture(t);
 
 interface Stuck extends Installed {
   readonly fixture: SupervisorFixture;
@@ -14,9 +16,9 @@ interface Stuck extends Installed {
   readonly result: Promise<string>;
 }
 
-/** A plugin whose call waits for a table that this test has locked. */
+/** A plugin of a new account whose call waits for a table that this test has locked. */
 async function stuckCall(t: Test): Promise<Stuck> {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = withOwnSlugs(shared.withNewAccount());
   const made = await fixture.install({ slug: 'stuck', capabilities: ['host.storage'], code: LISTING });
   const session = await fixture.session();
   const holder = await fixture.pool.connect();
@@ -27,7 +29,7 @@ async function stuckCall(t: Test): Promise<Stuck> {
   await holder.query('BEGIN');
   await holder.query('LOCK TABLE installation_storage IN ACCESS EXCLUSIVE MODE');
   const result = fixture
-    .call('POST', `/sessions/${session}/tools/stuck__run`, { arguments: {} })
+    .call('POST', `/sessions/${session}/tools/${made.slug}__run`, { arguments: {} })
     .then(({ body }) => body.content?.[0]?.text ?? JSON.stringify(body));
   await untilLockIsAwaited(fixture.pool);
   return { ...made, fixture, result };
@@ -40,8 +42,16 @@ async function change({ fixture, installationId }: Stuck, what: string): Promise
   await notifyInstallationChanged(fixture.pool, installationId);
 }
 
+async function checkRefusal(t: Test, { fixture, installationId, result }: Stuck): Promise<void> {
+  t.equal(await result, 'denied: host.storage.list is not granted any more');
+  await fixture.supervisor.audit.flush();
+  const { rows } = await fixture.pool.query('SELECT member, outcome FROM audit WHERE installation_id = $1', [
+    installationId,
+  ]);
+  t.same(rows, [{ member: 'storage.list', outcome: 'denied' }]);
+}
+
 const changes = {
-  'fewer grants': `granted_capabilities = '{tools.run}'`,
   'a pause': `status = 'paused'`,
   'an uninstall': `status = 'uninstalling'`,
 };
@@ -50,22 +60,22 @@ for (const [name, what] of Object.entries(changes))
   t.test(`${name} ends it`, async (t) => {
     const stuck = await stuckCall(t);
     await change(stuck, what);
-    t.equal(await stuck.result, 'denied: host.storage.list is not granted any more');
-    await stuck.fixture.supervisor.audit.flush();
-    const { rows } = await stuck.fixture.pool.query('SELECT member, outcome FROM audit WHERE installation_id = $1', [
-      stuck.installationId,
-    ]);
-    t.same(rows, [{ member: 'storage.list', outcome: 'denied' }]);
+    await checkRefusal(t, stuck);
   });
 
-t.test('a change that keeps the grant does not end the call', async (t) => {
+t.test('fewer grants end it, and a change that keeps the grant does not', async (t) => {
   const stuck = await stuckCall(t);
   await change(stuck, `granted_capabilities = '{host.llm,host.storage:read,tools.run}'`);
-  const reached = eventually(async () => {
+  await eventually(async () => {
     const [plugin] = (await stuck.fixture.supervisor.pluginsCache.get(stuck.accountId)).plugins;
     return plugin?.granted.includes('host.llm');
   });
-  await reached;
+  // No refusal is in the audit yet: the second change alone ends the call.
+  await stuck.fixture.supervisor.audit.flush();
+  t.same(
+    (await stuck.fixture.pool.query('SELECT FROM audit WHERE installation_id = $1', [stuck.installationId])).rows,
+    [],
+  );
   await change(stuck, `granted_capabilities = '{host.llm,tools.run}'`);
-  t.match(await stuck.result, /not granted any more/, 'only the change that took it did');
+  await checkRefusal(t, stuck);
 });
