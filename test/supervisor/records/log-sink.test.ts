@@ -7,12 +7,16 @@ import { maintainLogs, pageLogs, type StoredLogLine } from '../../../db/records/
 import { Batch } from '../../../supervisor/records/batch.ts';
 import { LogSink } from '../../../supervisor/records/log-sink.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 import { defaultOptions } from '../default-options.ts';
 
 const plugin = { accountId: 'a1', installationId: 'i1', versionId: 'v1', semVer: '1.0.0' };
 const origin = { plugin, sessionId: null, invocationId: null, source: 'tools.x' };
 const onError = () => undefined;
 const PAGE = 1_000;
+/** Lines of 8,000 bytes. A thousand of them fill the queue. */
+const FLOOD = amount({ quick: 6_000, soak: 20_000 });
+const FLOOD_OF_EACH = amount({ quick: 1_500, soak: 5_000 });
 const { logCaps: defaultCaps } = defaultOptions;
 
 /** Every line of an installation, newest first. */
@@ -111,7 +115,7 @@ t.test('an unavailable database loses no line and needs limited memory', async (
   for (let n = 0; n < 2_500; n++) sink.write(origin, { level: 'info', message: String(n) });
   await sink.flush();
   t.equal((await all(pool)).length, 0);
-  for (let n = 0; n < 20_000; n++) sink.write(origin, { level: 'info', message: 'x'.repeat(8_000) });
+  for (let n = 0; n < FLOOD; n++) sink.write(origin, { level: 'info', message: 'x'.repeat(8_000) });
   t.ok(sink.waiting < 8_000, `${sink.waiting} lines wait`);
   away = false;
   await sink.flush();
@@ -311,7 +315,7 @@ t.test('during an outage, a flooding plugin leaves room for others and for the h
   t.teardown(() => sink.close());
   const flood = (installationId: string) => {
     const flooder = { ...origin, plugin: { ...plugin, accountId: installationId, installationId } };
-    for (let n = 0; n < 5_000; n++) sink.write(flooder, { level: 'info', message: 'x'.repeat(8_000) });
+    for (let n = 0; n < FLOOD_OF_EACH; n++) sink.write(flooder, { level: 'info', message: 'x'.repeat(8_000) });
     sink.system(flooder.plugin, 'error', `${installationId} crashed`);
   };
   for (const flooder of ['f1', 'f2', 'f3']) flood(flooder);
