@@ -18,6 +18,7 @@ import {
   runCommand,
   type SupervisorFixture,
   startSupervisorFixture,
+  withOwnSlugs,
 } from '../supervisor-fixture.ts';
 
 /** Each way of ending a session three times. */
@@ -36,8 +37,10 @@ interface Heard {
 }
 const toldOf = async ({ pool }: SupervisorFixture, { installationId }: Installed): Promise<Heard[]> =>
   (await pool.query('SELECT type, data FROM events WHERE installation_id = $1 ORDER BY id', [installationId])).rows;
-const sessionIds = async ({ pool }: SupervisorFixture): Promise<string[]> =>
-  (await pool.query('SELECT id FROM sessions ORDER BY id')).rows.map(({ id }) => id);
+const sessionIds = async ({ pool }: SupervisorFixture, ...accountIds: string[]): Promise<string[]> =>
+  (await pool.query('SELECT id FROM sessions WHERE account_id = ANY ($1) ORDER BY id', [accountIds])).rows.map(
+    ({ id }) => id,
+  );
 
 /** Another installation of the same version, as a row that is being uninstalled. */
 async function addLeaving({ pool }: SupervisorFixture, like: Installed): Promise<string> {
@@ -65,13 +68,17 @@ const addSessions = ({ pool }: SupervisorFixture, accountId: string, agentId: st
     [accountId, agentId, count],
   );
 
+/** Of the tests that add no triggers. */
+const shared = await startSupervisorFixture(t);
+const openAccount = () => withOwnSlugs(shared.withNewAccount());
+
 t.test('a first message starts a session, a removed agent ends it, and plugins hear of both', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = openAccount();
   const ears = await fixture.install({ slug: 'ears', code: EARS });
   const bobs = await fixture.install({ slug: 'bobs', account: 'bob', code: EARS });
-  await fixture.install({ slug: 'one', capabilities, code });
+  const { slug } = await fixture.install({ slug: 'one', capabilities, code });
   const session = await fixture.session();
-  const one = (call: string, ...given: unknown[]) => runCommand(fixture, 'one', { call, given }, { session });
+  const one = (call: string, ...given: unknown[]) => runCommand(fixture, slug, { call, given }, { session });
   const { id: agentId } = await one('create', { name: 'Helper' });
   await Promise.all([one('send', agentId, 'hi'), one('send', agentId, 'you')]);
   const [own, started, ...more] = await toldOf(fixture, ears);
@@ -94,7 +101,7 @@ t.test('a first message starts a session, a removed agent ends it, and plugins h
 });
 
 t.test('sessions of an uninstalled plugin’s channels and agents', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = openAccount();
   const ears = await fixture.install({ slug: 'ears', code: EARS });
   const paused = await fixture.install({ slug: 'paused', code: EARS, status: 'paused' });
   const leaving = await fixture.install({ slug: 'leaving', code: EARS });
@@ -120,7 +127,7 @@ t.test('sessions of an uninstalled plugin’s channels and agents', async (t) =>
   // Last: the supervisor removes such an installation too, when it looks for interrupted removals.
   await fixture.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [installationId]);
   await removeInstallation(fixture.pool, fixture.supervisor.queues, installationId);
-  t.same(await sessionIds(fixture), [kept.id]);
+  t.same(await sessionIds(fixture, accountId), [kept.id]);
   const told = await toldOf(fixture, ears);
   t.equal(told.length, COUNT + 1);
   t.equal(new Set(told.map(({ data }) => data.sessionId)).size, COUNT + 1);
@@ -129,15 +136,16 @@ t.test('sessions of an uninstalled plugin’s channels and agents', async (t) =>
     { type: 'sessionDeleted', data: { agentId } },
   );
   const others = await fixture.pool.query(
-    `SELECT installation_id AS id, state, count(*)::int AS count FROM events WHERE installation_id <> $1 GROUP BY 1, 2`,
-    [ears.installationId],
+    `SELECT installation_id AS id, state, count(*)::int AS count FROM events
+      WHERE installation_id <> $1 AND account_id = $2 GROUP BY 1, 2`,
+    [ears.installationId, accountId],
   );
   const waits = [{ id: paused.installationId, state: 'pending', count: COUNT + 1 }];
   t.same(others.rows, waits, 'they wait for the paused plugin, and the removed one gets none');
 });
 
 t.test('a removal that was interrupted is completed when it is repeated, and each session has one event', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = openAccount();
   const { pool, supervisor } = fixture;
   const ears = await fixture.install({ slug: 'ears', code: EARS, status: 'paused' });
   const { accountId, installationId } = ears;
@@ -155,11 +163,11 @@ t.test('a removal that was interrupted is completed when it is repeated, and eac
     },
   };
   await t.rejects(deleteAgent(pool, queues, { accountId }, agentId, interruption.signal), { message: 'interrupted' });
-  const left = await sessionIds(fixture);
+  const left = await sessionIds(fixture, accountId);
   t.ok(left.length > 0 && left.length < COUNT, `${left.length} sessions are left`);
   t.equal((await toldOf(fixture, ears)).length, COUNT - left.length);
   t.ok(await deleteAgent(pool, supervisor.queues, { accountId }, agentId), 'the agent was still there');
-  t.same(await sessionIds(fixture), []);
+  t.same(await sessionIds(fixture, accountId), []);
   const told = (await toldOf(fixture, ears)).map(({ data }) => data.sessionId);
   t.equal(told.length, COUNT);
   t.equal(new Set(told).size, COUNT);
@@ -167,25 +175,25 @@ t.test('a removal that was interrupted is completed when it is repeated, and eac
 });
 
 t.test('a conversation that starts during a disconnect is removed', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = openAccount();
   const of = await fixture.install({ slug: 'desk', code: EARS });
   const { accountId, installationId } = of;
   const { pool, supervisor } = fixture;
   await pool.query(
-    `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('c', $1, $2, 'c', 'r')`,
+    `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('d', $1, $2, 'd', 'd')`,
     [installationId, accountId],
   );
   const { promise: held, resolve: isHeld } = Promise.withResolvers<void>();
   const { promise: going, resolve: goOn } = Promise.withResolvers<void>();
   const starting = inTransaction(pool, async (tx) => {
-    const agent = await lockChannelAgent(tx, 'c');
+    const agent = await lockChannelAgent(tx, 'd');
     isHeld();
     await going;
-    const session = await createSession(tx, { accountId, agentId: agent?.id ?? '', agentName: 'A', channelId: 'c' });
-    await bindConversation(tx, { channelId: 'c', key: 'k', sessionId: session.id });
+    const session = await createSession(tx, { accountId, agentId: agent?.id ?? '', agentName: 'A', channelId: 'd' });
+    await bindConversation(tx, { channelId: 'd', key: 'k', sessionId: session.id });
   });
   await held;
-  const ending = deleteChannelWithSessions(pool, supervisor.queues, { accountId, installationId, channelId: 'c' });
+  const ending = deleteChannelWithSessions(pool, supervisor.queues, { accountId, installationId, channelId: 'd' });
   const waits = async () =>
     (
       await pool.query(
@@ -195,8 +203,8 @@ t.test('a conversation that starts during a disconnect is removed', async (t) =>
   await eventually(waits);
   goOn();
   await Promise.all([starting, ending]);
-  t.same(await sessionIds(fixture), []);
-  t.equal(await inTransaction(pool, (tx) => lockChannelAgent(tx, 'c')), null);
+  t.same(await sessionIds(fixture, accountId), []);
+  t.equal(await inTransaction(pool, (tx) => lockChannelAgent(tx, 'd')), null);
 });
 
 t.test('no way of removing sessions deletes many rows in one statement', async (t) => {
@@ -273,7 +281,7 @@ t.test('no way of removing sessions deletes many rows in one statement', async (
 });
 
 t.test('a clear that is interrupted after its batches leaves what belongs to open turns', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = openAccount();
   const { pool } = fixture;
   const { accountId } = await fixture.install({ slug: 'ears', code: EARS });
   const { id } = await createSession(pool, { accountId, agentId: 'x', agentName: 'A', channelId: null });
@@ -368,11 +376,10 @@ t.test('removals of an account take turns, and one that waits for another ends i
 });
 
 t.test('messages, removed agents and uninstalls at once leave no session without its agent', async (t) => {
-  const first = await startSupervisorFixture(t);
-  const { pool, supervisor } = first;
+  const { pool, supervisor } = shared;
   const ears: Installed[] = [];
   const begin = async () => {
-    const fixture = first.withNewAccount();
+    const fixture = shared.withNewAccount();
     const ear = await fixture.install({ slug: `ears-${fixture.account}`, code: EARS });
     ears.push(ear);
     const slug = `one-${fixture.account}`;
@@ -407,8 +414,9 @@ t.test('messages, removed agents and uninstalls at once leave no session without
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
     await uninstall();
   }
-  t.same(await sessionIds(first), sessions.toSorted());
-  t.equal((await pool.query('SELECT 1 FROM agents')).rowCount, 0);
+  const accountIds = [...new Set(ears.map(({ accountId }) => accountId))];
+  t.same(await sessionIds(shared, ...accountIds), sessions.toSorted());
+  t.equal((await pool.query('SELECT 1 FROM agents WHERE account_id = ANY ($1)', [accountIds])).rowCount, 0);
   const fine = [
     'id',
     'host.agents.send: the account has no agent with this id',
@@ -420,7 +428,7 @@ t.test('messages, removed agents and uninstalls at once leave no session without
     'no answer is a fault of ours',
   );
   t.comment(Object.fromEntries(outcomes));
-  const told = (await Promise.all(ears.map((one) => toldOf(first, one)))).flat();
+  const told = (await Promise.all(ears.map((one) => toldOf(shared, one)))).flat();
   const of = (type: string) =>
     told
       .filter((one) => one.type === type)
