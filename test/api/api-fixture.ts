@@ -1,5 +1,6 @@
 /** The API over a real database, real blobs, the real bundler and a real jailed child, for one test file. */
 import type { AddressInfo } from 'node:net';
+import { runInNewContext } from 'node:vm';
 import type { FastifyInstance, InjectOptions } from 'fastify';
 import type { Pool } from 'pg';
 import { pino } from 'pino';
@@ -17,6 +18,7 @@ import { completeUpdate, waitForUpdate } from '../../db/installations/updates.ts
 import { type Introspection, requestIntrospection } from '../../db/jobs/introspections.ts';
 import { type Queues, startQueues } from '../../db/jobs/queues.ts';
 import { type Listener, openListener } from '../../db/postgres/listener.ts';
+import { openRegistry } from '../../sandbox-child/registry.ts';
 import type { OpenApiDocument } from '../../service/http/openapi.ts';
 import { openConsoleSessions, withConsoleSessions } from '../../service/identity/console-sessions.ts';
 import { issueRecordedToken } from '../../service/identity/recorded-tokens.ts';
@@ -71,6 +73,8 @@ export interface ApiOptions {
   readonly bundler?: Parameters<typeof startBundler>[0];
   /** In place of the jailed child, where a test is about something else than packages. */
   readonly introspect?: Introspect;
+  /** Reads what packages register in this process where their code needs no more than the language: for tests of something else. */
+  readonly readsInProcess?: boolean;
   /** How long a package may take to load in its jailed child, milliseconds. */
   readonly loadWithinMs?: number;
   /** Time between interim responses to a request that lasts, milliseconds. */
@@ -126,8 +130,7 @@ export async function startApiFixture(t: Teardown, options: ApiOptions = {}): Pr
     keys: await openSecretKeys(dataDir),
     webhookUrl: 'http://localhost:4000',
     introspect:
-      options.introspect ??
-      remembering(options.beside ? askSupervisor : await jailedIntrospect(blobs, options.loadWithinMs)),
+      options.introspect ?? remembering(options.beside ? askSupervisor : await chooseIntrospect(blobs, options)),
   });
   const verifier = await openVerifier({ DATA_DIR: dataDir, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   const watched: typeof verifier.verify = (token) => {
@@ -207,6 +210,34 @@ function remembering(introspect: Introspect): Introspect {
     const { ok, ...loaded } = structuredClone(answer);
     if (ok) introspected.set(key, { sourceName: request.sourceName, loaded: loaded as Loaded });
     return answer;
+  };
+}
+
+const chooseIntrospect = async (blobs: Blobs, { readsInProcess, loadWithinMs }: ApiOptions): Promise<Introspect> => {
+  const jailed = await jailedIntrospect(blobs, loadWithinMs);
+  return readsInProcess ? introspectInProcess(blobs, jailed) : jailed;
+};
+
+/** Longer than any registration takes, milliseconds. */
+const REGISTRATION_MS = 1_000;
+/** Schemas of parameters that have no faults. */
+const PLAIN_PARAMETERS = ['{}', '{"type":"object"}'];
+
+/** Spares the start of a child for each bundle, which takes most of the time of a publish. */
+function introspectInProcess(blobs: Blobs, jailed: Introspect): Introspect {
+  return async (request) => {
+    const registry = openRegistry();
+    try {
+      const bundle = (await blobs.read(request.bundleSha256)).toString('utf8');
+      runInNewContext(bundle, { ...registry.globals }, { filename: request.sourceName, timeout: REGISTRATION_MS });
+      const sealed = registry.seal(null);
+      const schemas = Object.values(sealed.registrations.tools).map(({ parameters }) => JSON.stringify(parameters));
+      return schemas.every((schema) => PLAIN_PARAMETERS.includes(schema))
+        ? { ok: true, ...sealed }
+        : await jailed(request);
+    } catch {
+      return await jailed(request);
+    }
   };
 }
 

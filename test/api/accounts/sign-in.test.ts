@@ -19,7 +19,7 @@ import { type Answer, startApiFixture } from '../api-fixture.ts';
 
 const OWN = 'http://localhost:4000';
 const HEADER = { 'x-bulkhead-console': '1' };
-const api = await startApiFixture(t);
+const api = await startApiFixture(t, { readsInProcess: true });
 const { token } = await api.user('ann');
 
 interface Sent {

@@ -13,7 +13,7 @@ import { defaultOptions } from '../../supervisor/default-options.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
 
-const api = await startApiFixture(t);
+const api = await startApiFixture(t, { readsInProcess: true });
 const ann = await api.user('ann');
 const ben = await api.user('ben');
 let count = 0;

@@ -14,7 +14,7 @@ import { during } from '../../fixtures/lock-waits.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
 
-const api = await startApiFixture(t, { limits: { installationsPerAccount: 3 } });
+const api = await startApiFixture(t, { readsInProcess: true, limits: { installationsPerAccount: 3 } });
 const ann = await api.user('ann');
 const ben = await api.user('ben');
 let count = 0;

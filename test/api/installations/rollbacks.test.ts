@@ -5,7 +5,7 @@ import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
 
-const api = await startApiFixture(t, { limits: { installationsPerAccount: 100 } });
+const api = await startApiFixture(t, { readsInProcess: true, limits: { installationsPerAccount: 100 } });
 const ann = await api.user('ann');
 const ben = await api.user('ben');
 let count = 0;

@@ -3,7 +3,7 @@ import t from 'tap';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, readmeWith, upload, zipOf } from './packages.ts';
 
-const api = await startApiFixture(t);
+const api = await startApiFixture(t, { readsInProcess: true });
 const ann = await api.user('ann');
 const { id } = (await ann.post('/plugins', { slug: 'warned', displayName: 'Warned' })).body;
 const warnings = async (readme: string[], index: string, more: Record<string, string> = {}): Promise<string[]> => {

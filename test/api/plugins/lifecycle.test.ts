@@ -9,7 +9,7 @@ import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
 import { copyVersion, enlargeOffers } from './copied-versions.ts';
 
-const api = await startApiFixture(t);
+const api = await startApiFixture(t, { readsInProcess: true });
 const ann = await api.user('ann');
 const ben = await api.user('ben');
 let count = 0;

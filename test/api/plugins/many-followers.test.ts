@@ -17,6 +17,7 @@ const PAGE = 200;
 
 // Without a supervisor, the fixture would finish each of hundreds of updates, one by one, after every request.
 const api = await startApiFixture(t, {
+  readsInProcess: true,
   prepare: (services) => ({ ...services, finishUpdate: async () => undefined }),
 });
 const ann = await api.user('ann');

@@ -3,7 +3,7 @@ import t from 'tap';
 import { startApiFixture } from '../api-fixture.ts';
 
 const QUOTA = 3;
-const api = await startApiFixture(t, { limits: { pluginsPerAccount: QUOTA } });
+const api = await startApiFixture(t, { readsInProcess: true, limits: { pluginsPerAccount: QUOTA } });
 const [ann, ben] = [await api.user('ann'), await api.user('ben')];
 
 t.test('concurrent requests create as many plugins as an account may own; a deleted one makes room', async (t) => {
