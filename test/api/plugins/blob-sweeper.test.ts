@@ -34,8 +34,9 @@ const onError = (error: Error) => {
   throw error;
 };
 
+const api = await startApiFixture(t, { introspect });
+
 t.test('the sweep removes only the blobs of a deleted plugin and a replaced draft', async (t) => {
-  const api = await startApiFixture(t, { introspect });
   const ann = await api.user('ann');
   const kept = (await ann.post('/plugins', { slug: 'kept', displayName: 'A' })).body;
   const gone = (await ann.post('/plugins', { slug: 'gone', displayName: 'B' })).body;
@@ -59,7 +60,6 @@ t.test('the sweep removes only the blobs of a deleted plugin and a replaced draf
 });
 
 t.test('the first sweep also removes unused words of the catalog', async (t) => {
-  const api = await startApiFixture(t, { introspect });
   await api.pool.query(`INSERT INTO catalog_words VALUES ('unused')`);
   const upkeep = startBlobSweeper({ pool: api.pool, blobs: api.services.blobs, onError });
   await upkeep.sweep();
@@ -98,7 +98,6 @@ t.test('a sweep does not remove blobs that a concurrent publish reuses', async (
 });
 
 t.test('the sweep removes the files of killed publishes, and none of a slow upload', async (t) => {
-  const api = await startApiFixture(t, { introspect });
   const root = join(api.dataDir, 'staging');
   const { maxBytes, leastBytesPerSecond, withinMs } = UPLOAD_BOUNDS;
   const slowestMs = withinMs + (maxBytes / leastBytesPerSecond) * SECOND;
@@ -116,11 +115,10 @@ t.test('the sweep removes the files of killed publishes, and none of a slow uplo
 });
 
 t.test('a sweep that the store refuses to complete gives back the counted bytes of past hours, too', async (t) => {
-  const api = await startApiFixture(t, { introspect });
-  await api.pool.query(`INSERT INTO accounts (id, name) VALUES ('ann', 'ann')`);
+  await api.pool.query(`INSERT INTO accounts (id, name) VALUES ('late', 'late')`);
   await api.pool.query(
     `INSERT INTO account_usage (account_id, kind, period, bytes)
-     SELECT 'ann', 'blobs', date_trunc('hour', now(), 'UTC') - hours * interval '1 hour', 1000 FROM unnest('{0,5}'::int[]) hours`,
+     SELECT 'late', 'blobs', date_trunc('hour', now(), 'UTC') - hours * interval '1 hour', 1000 FROM unnest('{0,5}'::int[]) hours`,
   );
   const blobs = {
     ...api.services.blobs,
@@ -128,7 +126,7 @@ t.test('a sweep that the store refuses to complete gives back the counted bytes 
   };
   const upkeep = startBlobSweeper({ pool: api.pool, blobs, onError });
   await t.rejects(upkeep.sweep(), /AccessDenied/);
-  const usage = await api.pool.query(`SELECT bytes FROM account_usage WHERE kind = 'blobs'`);
+  const usage = await api.pool.query(`SELECT bytes FROM account_usage WHERE account_id = 'late' AND kind = 'blobs'`);
   t.same(usage.rows, [{ bytes: '1000' }], 'those of this hour count');
   await upkeep.close();
 });
@@ -173,7 +171,6 @@ t.test('deletions cause no sweep within minutes after the last one', async (t) =
 });
 
 t.test('only one process sweeps at a time', async (t) => {
-  const api = await startApiFixture(t, { introspect });
   const other = await api.pool.connect();
   await other.query(`SELECT pg_advisory_lock(hashtext('bulkhead blob sweep'))`);
   const upkeep = startBlobSweeper({ pool: api.pool, blobs: api.services.blobs, onError });
