@@ -40,7 +40,7 @@ export const accounts: OperatorCommand = {
 export const suspend: OperatorCommand = {
   subjects: ['user'],
   doc: 'refuse all requests of an account and stop its plugins; their webhooks wait; the user sees the reason',
-  options: { reason: { type: 'string', value: 'reason', doc: 'shown to the user' } },
+  options: { reason: { type: 'string', value: 'reason', isRequired: true, doc: 'shown to the user' } },
   async run(args, context) {
     const [given = ''] = args.subjects;
     const reason = readReason(args, 'suspend', 'the user sees');

@@ -14,6 +14,8 @@ interface Option {
   readonly value?: string;
   /** Its values, if others match nothing. */
   readonly choices?: readonly string[];
+  /** The command refuses to run without it, so the synopsis shows it. */
+  readonly isRequired?: true;
   readonly doc: string;
 }
 export interface ParsedArgs {

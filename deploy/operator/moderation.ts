@@ -40,7 +40,7 @@ export const unverify = verification(false, 'stop showing the user’s identity'
 export const block: OperatorCommand = {
   subjects: ['slug'],
   doc: 'remove a plugin from the catalog and stop it in every account; users see the reason',
-  options: { reason: { type: 'string', value: 'reason', doc: 'shown to users' } },
+  options: { reason: { type: 'string', value: 'reason', isRequired: true, doc: 'shown to users' } },
   async run(args, context) {
     const [slug = ''] = args.subjects;
     const reason = readReason(args, 'block', 'users see');

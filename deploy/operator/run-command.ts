@@ -72,9 +72,10 @@ const commands: ReadonlyMap<string, OperatorCommand> = new Map([
   ['prune', prune],
   ['actions', actions],
 ]);
-const COMMON = { json: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } } as const;
+const COMMON = { json: { type: 'boolean', default: false } } as const;
+const HELP: readonly string[] = ['--help', '-h'];
 /** Column in which descriptions start. */
-const INDENT = 33;
+const INDENT = 35;
 
 /** Where a command line comes from and where its output goes. */
 interface Terminal {
@@ -98,7 +99,9 @@ export async function runCommandLine(args: readonly string[], terminal: Terminal
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     const isUsage = error instanceof UsageError;
-    const hint = isUsage && !asJson ? '\n\nSee npm run -s operator -- --help' : '';
+    const topic = args.find((word) => commands.has(word));
+    const help = topic === undefined ? '--help' : `${topic} --help`;
+    const hint = isUsage && !asJson ? `\n\nSee npm run -s operator -- ${help}` : '';
     terminal.printError(asJson ? JSON.stringify({ error: message }) : `${message}${hint}`);
     return isUsage ? 2 : 1;
   }
@@ -106,25 +109,30 @@ export async function runCommandLine(args: readonly string[], terminal: Terminal
 
 /** @returns what to print */
 async function run(args: readonly string[], asJson: boolean, terminal: Terminal): Promise<string> {
-  const [name = '', ...words] = args.filter((word) => word !== '--json');
+  const given = args.filter((word) => word !== '--json' && !HELP.includes(word));
+  const isHelp = given[0] === 'help' || args.some((word) => HELP.includes(word));
+  const [name = '', ...words] = given[0] === 'help' ? given.slice(1) : given;
   const command = commands.get(name);
   if (!command) {
-    if (name === '--help' || words.includes('--help')) return formatOverview();
+    if (isHelp && name === '') return formatOverview();
     throw new UsageError(name === '' ? 'Give a command.' : `Unknown command “${name}”.`);
   }
-  if (words.includes('--help')) return formatUsage(name, command);
+  if (isHelp) return formatUsage(name, command);
   const parsedArgs = readArgs(name, command, words);
   const { sentence, fields } = await withContext(terminal, asJson, (context) => command.run(parsedArgs, context));
   return asJson ? JSON.stringify({ command: name, ...fields }) : sentence;
 }
 
 /** @throws UsageError */
-function readArgs(name: string, { subjects, options = {} }: OperatorCommand, words: string[]): ParsedArgs {
+function readArgs(name: string, command: OperatorCommand, words: string[]): ParsedArgs {
+  const { subjects, options = {} } = command;
+  const oneDash = words.find((word) => Object.hasOwn(options, word.slice(1)) && word.startsWith('-'));
+  if (oneDash !== undefined) throw new UsageError(`Options begin with two dashes: -${oneDash}.`);
   const known = Object.entries(options).map(([option, { type }]) => [option, { type }] as const);
   const parsed = parse(words, Object.fromEntries(known));
   const isMany = subjects.at(-1)?.endsWith('…') === true;
   const count = parsed.positionals.length;
-  if (!isMany && count !== subjects.length) throw new UsageError(`Usage: ${formatSynopsis(name, subjects)}`);
+  if (!isMany && count !== subjects.length) throw new UsageError(`Usage: ${formatSynopsis(name, command)}`);
   if (parsed.positionals.some((subject) => !isStorable(subject) || subject === '')) {
     throw new Error('The name contains characters that are not allowed.');
   }
@@ -201,13 +209,19 @@ async function explainOldTables(pool: Pool, dataDir: string): Promise<Error> {
   );
 }
 
-const formatSynopsis = (name: string, subjects: readonly string[]): string =>
-  [name, ...subjects.map((subject) => (subject.endsWith('…') ? `[${subject}]` : `<${subject}>`))].join(' ');
+function formatSynopsis(name: string, { subjects, options = {} }: OperatorCommand): string {
+  const places = subjects.map((subject) => (subject.endsWith('…') ? `[${subject}]` : `<${subject}>`));
+  const required = Object.entries(options).filter(([, { isRequired }]) => isRequired);
+  return [name, ...places, ...required.map(([option, { value }]) => formatOption(option, value))].join(' ');
+}
+
+const formatOption = (name: string, value: string | undefined): string =>
+  `--${name}${value === undefined ? '' : ` <${value}>`}`;
 
 const explained = (what: string, doc: string): string => `  ${what.padEnd(INDENT - 2)} ${doc}`;
 
 function formatOverview(): string {
-  const lines = [...commands].map(([name, { subjects, doc }]) => explained(formatSynopsis(name, subjects), doc));
+  const lines = [...commands].map(([name, command]) => explained(formatSynopsis(name, command), command.doc));
   return `Usage: npm run -s operator -- <command>
 
 ${lines.join('\n')}
@@ -219,11 +233,11 @@ restore, move-blobs and accept-data-dir require a stopped service; all other com
 1: failed, and standard error has the reason; 2: wrong command line.`;
 }
 
-function formatUsage(name: string, { subjects, doc, options = {} }: OperatorCommand): string {
-  const lines = Object.entries(options).map(([option, { value, doc }]) =>
-    explained(`--${option}${value === undefined ? '' : ` <${value}>`}`, doc),
+function formatUsage(name: string, command: OperatorCommand): string {
+  const lines = Object.entries(command.options ?? {}).map(([option, { value, doc }]) =>
+    explained(formatOption(option, value), doc),
   );
-  return [`Usage: npm run -s operator -- ${formatSynopsis(name, subjects)}`, '', `  ${doc}`, '', ...lines]
+  return [`Usage: npm run -s operator -- ${formatSynopsis(name, command)}`, '', `  ${command.doc}`, '', ...lines]
     .join('\n')
     .trimEnd();
 }

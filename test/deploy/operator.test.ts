@@ -285,14 +285,26 @@ t.test('errors are printed as a sentence, or as JSON with --json', async (t) => 
     [['replay', 'nothing'], /No finished delivery or event/, 1],
     [['replay', '--installation', 'nothing'], /No installation has the id “nothing”/, 1],
     [['dead-letters', '--installation', 'nothing'], /No installation has the id “nothing”/, 1],
+    [['block', 'x', '-reason', 'spam'], /^Options begin with two dashes: --reason\./, 2],
+    [['help', 'blok'], /^Unknown command “blok”/, 2],
     [['check-backup', '/nowhere/x'], /^\/nowhere\/x does not exist/, 1],
   ];
   for (const [words, sentence, code] of wrong) {
     t.match(await operator({ DATABASE_URL }, ...words), { code, stdout: '', stderr: sentence }, words.join(' '));
   }
   const wrongProcess = await operatorProcess({ DATABASE_URL }, 'verify');
-  t.match(wrongProcess, { code: 2, stdout: '', stderr: /^Usage: verify <user>/ });
-  t.match(await operator({ DATABASE_URL }, '--help'), { code: 0, stdout: /^Usage: npm run -s operator/ });
+  t.match(wrongProcess, { code: 2, stdout: '', stderr: /^Usage: verify <user>\n\nSee .* verify --help/ });
+  for (const words of [['--help'], ['-h'], ['help']]) {
+    t.match(await operator({ DATABASE_URL }, ...words), { code: 0, stdout: /^Usage: .* <command>/ }, words.join(' '));
+  }
+  for (const words of [
+    ['block', '--help'],
+    ['block', 'x', '-h'],
+    ['help', 'block'],
+  ]) {
+    const usage = /^Usage: .* block <slug> --reason <reason>\n/;
+    t.match(await operator({ DATABASE_URL }, ...words), { code: 0, stdout: usage }, words.join(' '));
+  }
 });
 
 const OLDER = /^The tables are those of an older release: .* npm start applies the migrations\.\n$/;
