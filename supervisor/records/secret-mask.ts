@@ -28,14 +28,17 @@ const JSON_VALUES_MAX = 256;
 const HELD_OFTEN_CHARS = 1_024;
 const HELD_GROWTH = 1.25;
 
+/** Selections that are kept with their searches: a plugin may send requests to several hosts in turn, and each gets other secrets. */
+const SELECTED_MAX = 8;
+
 export class SecretMask {
   /** The forms of the last values, by name and value. */
   readonly #values = new Map<string, Map<string, readonly Form[]>>();
   /** By name. */
   readonly #newest = new Map<string, string>();
   #formCount = 0;
-  /** The mask that `select` has made last. */
-  #selected: { readonly key: string; readonly mask: SecretMask } | null = null;
+  /** The masks that `select` has made, the one that was used last at the end. */
+  readonly #selected = new Map<string, SecretMask>();
   /** Null: it is built when a text is masked. */
   #search: FormSearch | null = null;
 
@@ -57,13 +60,21 @@ export class SecretMask {
     const [oldest] = values.keys();
     if (values.size > VALUES_MAX && oldest !== undefined) this.#drop(values, oldest);
     this.#search = null;
-    this.#selected = null;
+    this.#selected.clear();
   }
 
   /** A mask of these secrets only, with the values that are masked by now. */
   select(names: readonly string[]): SecretMask {
     const key = names.join();
-    if (this.#selected?.key === key) return this.#selected.mask;
+    const mask = this.#selected.get(key) ?? this.#copy(names);
+    this.#selected.delete(key);
+    this.#selected.set(key, mask);
+    const [oldest] = this.#selected.keys();
+    if (this.#selected.size > SELECTED_MAX && oldest !== undefined) this.#selected.delete(oldest);
+    return mask;
+  }
+
+  #copy(names: readonly string[]): SecretMask {
     const mask = new SecretMask();
     for (const name of names) {
       const values = this.#values.get(name);
@@ -71,7 +82,6 @@ export class SecretMask {
       mask.#values.set(name, new Map(values));
       for (const forms of values.values()) mask.#formCount += forms.length;
     }
-    this.#selected = { key, mask };
     return mask;
   }
 

@@ -66,6 +66,19 @@ t.test('only the selected secrets are masked, also after one of them has changed
   t.ok(mask.select(['three']).isEmpty);
 });
 
+t.test(
+  'the masks of a few selections are kept, so that hosts which are asked in turn need no new search',
+  async (t) => {
+    const mask = maskOf({ one: 'value-of-one', two: 'value-of-two' });
+    const [one, two] = [mask.select(['one']), mask.select(['two'])];
+    t.equal(mask.select(['one']), one);
+    t.equal(mask.select(['two']), two);
+    for (let count = 0; count < 7; count += 1) mask.select([`other${count}`]);
+    t.equal(mask.select(['two']), two);
+    t.not(mask.select(['one']), one, 'the one that was unused for the longest time is dropped');
+  },
+);
+
 t.test('strings and property names of JSON are masked, and what holds no secret is the same value', async (t) => {
   const mask = maskOf({ apiKey: VALUE });
   const data = { a: [1, VALUE, { [VALUE]: null }], ['__proto__']: `x${VALUE}` };
