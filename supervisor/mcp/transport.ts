@@ -31,7 +31,10 @@ import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 interface PostedRequests {
   /** Those that are not over, with the ids that the client gave them. */
   readonly open: Map<number, RequestId>;
-  readonly cancelled: number[];
+  /** Those that are over, and whose answers the library does not get. */
+  readonly withheld: number[];
+  /** Answers the only request of a POST with JSON. Undefined once its stream has begun. */
+  sendJson?: ((answer: JSONRPCMessage) => void) | undefined;
 }
 
 /** No question of the library has this id. */
@@ -98,8 +101,10 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
     if (refusal !== null) return Response.json(refusal, { status: 400 });
     if (initialize !== undefined)
       this.elicitation ??= InitializeRequestSchema.safeParse(initialize).data?.params.capabilities.elicitation;
-    const posted: PostedRequests = { open: new Map(), cancelled: [] };
+    const posted: PostedRequests = { open: new Map(), withheld: [] };
     this.#posted.add(posted);
+    const { promise: answered, resolve: sendJson } = Promise.withResolvers<JSONRPCMessage>();
+    if (isJSONRPCRequest(options.parsedBody)) posted.sendJson = sendJson;
     const numbered = messages.map((message) => this.#restoreQuestionId(this.#numberRequest(message, posted)));
     if (posted.open.size === 0) this.#posted.delete(posted);
     const numberedOptions = { ...options, parsedBody: Array.isArray(options.parsedBody) ? numbered : numbered[0] };
@@ -111,10 +116,22 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
     }
     if (!response.ok) this.#posted.delete(posted);
     for (const message of numbered) if (isCancellation(message)) this.#endRequest(message.params.requestId, true);
-    return response;
+    if (!response.ok || !isJSONRPCRequest(options.parsedBody)) return response;
+    return Promise.race([
+      answered.then((answer) => Response.json(answer, { headers: { 'mcp-session-id': this.sessionId ?? '' } })),
+      waitForStream(response, posted),
+    ]);
   }
 
   override async send(message: JSONRPCMessage, options?: { relatedRequestId?: RequestId }): Promise<void> {
+    const posted = this.#findPosted(isResponse(message) ? message.id : options?.relatedRequestId);
+    const sendJson = posted?.sendJson;
+    if (posted) posted.sendJson = undefined;
+    if (sendJson && isResponse(message)) {
+      sendJson(this.#toClient(message));
+      this.#endRequest(message.id as number, true);
+      return;
+    }
     try {
       await super.send(this.#toClient(message), options);
     } finally {
@@ -165,21 +182,40 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
     return Object.defineProperty({ ...message }, 'toJSON', { value: () => ({ ...message, id }) });
   }
 
-  /** The library ends a stream when all its requests are answered. The protocol leaves a cancelled one without an answer. */
-  #endRequest(id: RequestId, isCancelled: boolean): void {
+  /**
+   * The library ends a stream when all its requests are answered. The protocol leaves a cancelled one without an answer.
+   *
+   * @param isWithheld whether the library does not get the answer
+   */
+  #endRequest(id: RequestId, isWithheld: boolean): void {
     const posted = this.#findPosted(id);
     if (!posted) return;
     posted.open.delete(id as number);
-    if (isCancelled) posted.cancelled.push(id as number);
+    if (isWithheld) posted.withheld.push(id as number);
     if (posted.open.size > 0) return;
     this.#posted.delete(posted);
-    for (const cancelled of posted.cancelled) {
-      this.closeSSEStream(cancelled);
+    for (const withheld of posted.withheld) {
+      this.closeSSEStream(withheld);
       // Makes the library forget the request. No client gets the message: the stream is closed, so the send rejects.
-      const error = { code: ErrorCode.ConnectionClosed, message: 'The request was cancelled.' };
-      super.send({ jsonrpc: '2.0', id: cancelled, error }).catch(() => undefined);
+      const error = { code: ErrorCode.ConnectionClosed, message: 'The request is over.' };
+      super.send({ jsonrpc: '2.0', id: withheld, error }).catch(() => undefined);
     }
   }
+}
+
+/**
+ * Waits until the stream of a response begins with another message than the answer, or a keepalive, or ends without one. An answer that
+ * comes first is sent as JSON instead: the Python SDK and others read no event of more than 1 MiB.
+ */
+async function waitForStream(response: Response, posted: PostedRequests): Promise<Response> {
+  if (response.body === null) return response;
+  const [begin, body] = response.body.tee();
+  const reader = begin.getReader();
+  await reader.read();
+  posted.sendJson = undefined;
+  // Resolves when the other branch is cancelled, too.
+  void reader.cancel();
+  return new Response(body, response);
 }
 
 /** The response to a request with wrong parameters. Null: they are right, or the method has none. */

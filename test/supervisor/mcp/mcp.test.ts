@@ -1087,7 +1087,8 @@ t.test('errors are sentences, and repeat no code', async (t) => {
   const connection = await initialize(path, 'ann');
   const send = async (method: string, params: unknown) => {
     const answer = await post(path, 'ann', connection, { jsonrpc: '2.0', id: 3, method, params });
-    return JSON.parse(/^data: (.*)$/m.exec(await answer.text())?.[1] ?? '{}').error;
+    t.match(answer.headers.get('content-type'), /^application\/json/);
+    return (await answer.json()).error;
   };
   const invalid = (message: string) => ({ code: -32_602, message });
   t.same(await send('tools/call', { arguments: {} }), invalid('params.name is required and must be text.'));
