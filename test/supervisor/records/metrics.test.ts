@@ -39,8 +39,10 @@ async function traffic(fixture: SupervisorFixture, slug: string): Promise<string
   return session;
 }
 
+const plain = await startSupervisorFixture(t);
+
 t.test('after traffic every metric is there, with the figures of that traffic', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = plain;
   await fixture.install({ code: BUSY, slug: 'busy', capabilities: ['host.storage'] });
   await traffic(fixture, 'busy');
   await fixture.supervisor.logs.flush();
@@ -70,7 +72,7 @@ t.test('after traffic every metric is there, with the figures of that traffic', 
 });
 
 t.test('a malformed result of a channel’s handler counts as an error', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = plain;
   const made = await fixture.install({
     slug: 'desk',
     code: `channel.receive = () => ({ messages: 'none' });
