@@ -2,12 +2,13 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import { recordMember } from '../../db/cluster/cluster-record.ts';
+import { recordMember, requireCluster } from '../../db/cluster/cluster-record.ts';
 import { issueToken } from '../../deploy/issue-token.ts';
 import { parseSettings, sharedSettings } from '../../service/settings/settings.ts';
 import { describeMember } from '../../service/storage/membership.ts';
 import { startObjectStore } from '../object-store/object-store.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { isSoak } from '../runner/soak.ts';
 import { openStorageFixture } from '../supervisor/supervisor-fixture.ts';
 import { operator } from './operator-command.ts';
 import { type ServiceFixture, startOnly, startServiceFixture } from './service-fixture.ts';
@@ -64,7 +65,9 @@ t.test('commands that compare or move blobs name the cause', async (t) => {
 });
 
 t.test('the first start of a database needs the bucket', async (t) => {
-  const { url } = await testDatabase(t);
-  const started = await startOnly({ ...env, DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) });
-  t.match(await started.exited, { code: 1, stderr: CAUSE });
+  const { url, pool } = await testDatabase(t);
+  const first = { ...env, DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
+  const member = await describeMember(pool, parseSettings(sharedSettings, first));
+  await t.rejects(requireCluster(pool, member), { message: CAUSE });
+  if (isSoak()) t.match(await (await startOnly(first)).exited, { code: 1, stderr: CAUSE });
 });
