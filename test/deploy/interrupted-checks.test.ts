@@ -8,6 +8,7 @@ import { writeBackup } from '../../db/backup/create.ts';
 import { withConnection } from '../../db/postgres/dedicated-connection.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { amount } from '../runner/soak.ts';
 import { operatorProcess, startOperator } from './operator-command.ts';
 
 const DAY_MS = 86_400_000;
@@ -72,7 +73,7 @@ t.test('what a killed check left is removed by the next one', async (t) => {
   t.same(await listFolders(TMPDIR), []);
 });
 
-for (const signal of ['SIGINT', 'SIGTERM'] as const)
+for (const signal of amount({ quick: ['SIGTERM'], soak: ['SIGINT', 'SIGTERM'] } as const))
   t.test(`a check that gets ${signal} leaves nothing`, async (t) => {
     const TMPDIR = await temporaryFolder(t);
     const { child, exited, stderr, database } = await startCheck(TMPDIR);
