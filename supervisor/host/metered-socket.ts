@@ -39,6 +39,8 @@ export class MeteredSocket extends Duplex {
     this.#rates = rates;
     // The first bytes wait for a turn, too: those of a handshake take the longest.
     this.#slices = new LoopSlices(accountId, 0);
+    // The libraries of TLS and SSH ask for this, too, but cannot reach the socket: a small body would wait until its headers are acknowledged.
+    this.#socket.setNoDelay(true);
     this.#socket.on('data', (chunk: Buffer) => {
       this.#socket.pause();
       this.#passing = this.#passOn(chunk).then(() => void this.#socket.resume());
