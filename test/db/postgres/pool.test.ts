@@ -4,6 +4,7 @@ import { recountUsage } from '../../../db/accounts/usage.ts';
 import { isDatabaseUnavailable } from '../../../db/postgres/database-errors.ts';
 import { inTransaction, openPool, takeNamedLock } from '../../../db/postgres/pool.ts';
 import { findRow, planOnce } from '../../../db/postgres/rows.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { type Teardown, testDatabase } from '../../runner/harness.ts';
 import { openGate } from '../../storm/database-gate.ts';
 
@@ -192,7 +193,7 @@ t.test('a recount has the time that it needs', async (t) => {
   const recount = recountUsage(impatient);
   recount.catch(() => undefined);
   const waiting = `SELECT 1 FROM pg_stat_activity WHERE application_name = 'gated' AND wait_event_type = 'Lock'`;
-  while ((await pool.query(waiting)).rowCount === 0);
+  await eventually(async () => (await pool.query(waiting)).rowCount !== 0);
   await t.rejects(impatient.query('SELECT pg_sleep(60)'), { message: 'Query read timeout' });
   await locker.query('ROLLBACK');
   await t.resolves(recount);
