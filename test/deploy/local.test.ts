@@ -265,9 +265,11 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
     if (sentence.source.includes(' must be ')) t.equal(stdout, '', 'before anything is started or migrated');
   }
   const database = { DATA_DIR: own, DATABASE_URL: url };
-  await t.rejects(forkProcess(t, API_MAIN, { ...database, PORT: taken }, 'SIGKILL'), {
-    message: new RegExp(`did not start: PORT ${taken} is in use`),
-  });
+  // The start above repeats what the API says.
+  if (isLong)
+    await t.rejects(forkProcess(t, API_MAIN, { ...database, PORT: taken }, 'SIGKILL'), {
+      message: new RegExp(`did not start: PORT ${taken} is in use`),
+    });
   await writeFile(join(own, 'restore.unfinished'), '');
   // Both open their data in the same way.
   for (const main of amount({ quick: [SUPERVISOR_MAIN], soak: [API_MAIN, SUPERVISOR_MAIN] }))
