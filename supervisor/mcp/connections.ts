@@ -8,12 +8,8 @@ import type { McpDeps } from './server-parts.ts';
 import { McpTransport } from './transport.ts';
 
 /** The part of a connection's id that says which questions its client can ask. */
-function describeElicitation({ elicitation }: McpTransport): string {
-  if (elicitation === undefined) return '';
-  // The protocol's first clients with questions declared no mode, and have forms.
-  const hasForm = elicitation.form !== undefined || elicitation.url === undefined;
-  return `${hasForm ? 'f' : ''}${elicitation.url === undefined ? '' : 'u'}`;
-}
+const describeElicitation = ({ elicitation }: McpTransport): string =>
+  `${elicitation?.form === undefined ? '' : 'f'}${elicitation?.url === undefined ? '' : 'u'}`;
 
 const OF_ACCOUNT_MAX = 50;
 const TOTAL_MAX = 2_000;

@@ -52,9 +52,8 @@ const NOT_A_MESSAGE = {
     'The body is not a message of JSON-RPC 2.0: it needs "jsonrpc": "2.0" and either "method" (a string) or "result" or "error"; "id" is a string or an integer; "params" is an object. Nothing else may stand beside them.',
 };
 
-/** The requests with parameters, checked here because the library would answer wrong ones with the output of its validator. */
+/** The requests with parameters besides `initialize`, checked here because the library would answer wrong ones with the output of its validator. */
 const schemas: ReadonlyMap<string, z.ZodType> = new Map<string, z.ZodType>([
-  ['initialize', InitializeRequestSchema],
   ['tools/list', ListToolsRequestSchema],
   ['tools/call', CallToolRequestSchema],
   ['prompts/list', ListPromptsRequestSchema],
@@ -97,10 +96,11 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
       return Response.json({ jsonrpc: '2.0', error: NOT_A_MESSAGE, id: null }, { status: 400 });
     // The library takes an invalid one for another request, and answers that the connection is not initialized.
     const initialize = messages.find((message) => isJSONRPCRequest(message) && message.method === 'initialize');
-    const refusal = initialize === undefined ? null : refuseParams(initialize as JSONRPCRequest);
-    if (refusal !== null) return Response.json(refusal, { status: 400 });
-    if (initialize !== undefined)
-      this.elicitation ??= InitializeRequestSchema.safeParse(initialize).data?.params.capabilities.elicitation;
+    if (initialize !== undefined) {
+      const { data, error } = InitializeRequestSchema.safeParse(initialize, { error: describeFieldFault });
+      if (error) return Response.json(createRefusal(initialize as JSONRPCRequest, error), { status: 400 });
+      this.elicitation ??= data.params.capabilities.elicitation;
+    }
     const posted: PostedRequests = { open: new Map(), withheld: [] };
     this.#posted.add(posted);
     const { promise: answered, resolve: sendJson } = Promise.withResolvers<JSONRPCMessage>();
@@ -220,10 +220,14 @@ async function waitForStream(response: Response, posted: PostedRequests): Promis
 
 /** The response to a request with wrong parameters. Null: they are right, or the method has none. */
 function refuseParams(request: JSONRPCRequest): JSONRPCErrorResponse | null {
-  const [issue] = schemas.get(request.method)?.safeParse(request, { error: describeFieldFault }).error?.issues ?? [];
-  if (!issue) return null;
-  const error = { code: ErrorCode.InvalidParams, message: `${issue.path.join('.')} ${issue.message}.` };
-  return { jsonrpc: '2.0', id: request.id, error };
+  const error = schemas.get(request.method)?.safeParse(request, { error: describeFieldFault }).error;
+  return error ? createRefusal(request, error) : null;
+}
+
+/** Names the first of the wrong parameters. */
+function createRefusal({ id }: JSONRPCRequest, { issues: [issue] }: z.ZodError): JSONRPCErrorResponse {
+  const message = `${issue?.path.join('.')} ${issue?.message}.`;
+  return { jsonrpc: '2.0', id, error: { code: ErrorCode.InvalidParams, message } };
 }
 
 const isResponse = (message: JSONRPCMessage): message is JSONRPCResultResponse | JSONRPCErrorResponse =>
