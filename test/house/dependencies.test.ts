@@ -35,6 +35,7 @@ const installed: readonly (readonly [folder: string, manifest: Manifest])[] = [
   ['console/', readJson<Manifest>('console/package.json')],
   ['docs/', readJson<Manifest>('docs/package.json')],
   ['test/', testManifest],
+  ['test/inspector/', readJson<Manifest>('test/inspector/package.json')],
   ['test/object-store/', readJson<Manifest>('test/object-store/package.json')],
   ['test/oldest-node/', readJson<Manifest>('test/oldest-node/package.json')],
 ];

@@ -33,7 +33,7 @@ const LINKED = ['sdk/adapters', 'examples/runtimes'];
 const UNFINISHED = /^\.install-(\d+)$/;
 const PROGRESS_MS = 5_000;
 /** Size of the folder that an install makes, without the packages that the root has. Measured with `du -sm` in November 2026. */
-const ABOUT_MB = 650;
+const ABOUT_MB = 620;
 /** npm's error codes for a registry that does not answer. */
 const OFFLINE =
   /\b(ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT)\b/;

@@ -6,15 +6,18 @@ import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { checkTable } from '../../corpora/agreement-page.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
+import { installPackages } from '../../runner/installed-packages.ts';
 import { isSoak } from '../../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const run = promisify(execFile);
 const { resolve } = createRequire(import.meta.url);
+const INSPECTOR = fileURLToPath(new URL('../../inspector', import.meta.url));
 const PROGRAM_MS = 240_000;
 
 const fixture = await startSupervisorFixture(t);
@@ -49,10 +52,8 @@ const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
 if (isSoak())
   t.test('the Inspector’s command line lists and calls', async (t) => {
     const home = await temporaryFolder(t);
-    const inspector = join(
-      dirname(resolve('@modelcontextprotocol/inspector/package.json')),
-      'clients/launcher/build/index.js',
-    );
+    await installPackages(INSPECTOR);
+    const program = 'node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js';
     const inspect = async (...args: string[]) => {
       const flags = [
         '--cli',
@@ -65,7 +66,7 @@ if (isSoak())
         'json',
       ];
       const options = { env: { ...process.env, HOME: home }, cwd: home, timeout: PROGRAM_MS };
-      const { stdout } = await run(process.execPath, [inspector, ...flags, ...args], options);
+      const { stdout } = await run(process.execPath, [join(INSPECTOR, program), ...flags, ...args], options);
       return JSON.parse(stdout);
     };
     const listed = await inspect('--method', 'tools/list');
