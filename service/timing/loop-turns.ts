@@ -69,13 +69,9 @@ export class LoopSlices {
   readonly #key: string;
   #endsAt: number | undefined;
 
-  /**
-   * @param key whose work it is, as for `waitForLoopTurn`
-   * @param endsAt end of the first slice; 0: it waits for a turn, too. Default: it begins with the first item
-   */
-  constructor(key: string, endsAt?: number) {
+  /** @param key whose work it is, as for `waitForLoopTurn` */
+  constructor(key: string) {
     this.#key = key;
-    this.#endsAt = endsAt;
   }
 
   /** Call it before each item. Resolves at once, or when the slice is over and the loop has time for the next one. */

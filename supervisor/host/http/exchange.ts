@@ -1,8 +1,7 @@
 /** Sends one request over a new connection to a checked address and returns its response, whose body still arrives. */
 import { constants } from 'node:crypto';
-import type { Socket } from 'node:net';
-import type { Duplex, Readable } from 'node:stream';
-import type { buildConnector, Client } from 'undici';
+import type { Readable } from 'node:stream';
+import type { Client } from 'undici';
 import { HEADERS_MAX } from '../../../sdk/contract/payloads.ts';
 import { HostError } from '../host-call.ts';
 import { ANSWER_HEADERS_BYTES, decodeBody, UNREAD_BYTES } from './answer-body.ts';
@@ -11,7 +10,6 @@ import type { RequestRate } from './request-rates.ts';
 import { pinned, type Resolution, resolveTarget } from './resolution.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
-const HTTPS_PORT = 443;
 /** Codes of errors before the host has sent anything. */
 const UNREACHED = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)$/;
 /**
@@ -73,7 +71,7 @@ export async function send(
   rate: RequestRate,
   signal: AbortSignal,
 ): Promise<Opened | Redirect> {
-  await rate.begin(signal);
+  await rate.begin(request.url, signal);
   const addresses = await resolveTarget(request.url, exchange, signal);
   // Loaded by the first request: it is large, and many services never need it.
   const undici = await import('undici');
@@ -83,7 +81,15 @@ export async function send(
   const client = new undici.Client(request.url.origin, {
     allowH2: false,
     maxHeaderSize: ANSWER_HEADERS_BYTES,
-    connect: createConnector(undici, exchange, addresses, rate),
+    autoSelectFamily: true,
+    connect: {
+      lookup: pinned(addresses),
+      timeout: CONNECT_TIMEOUT_MS,
+      ciphers: CIPHERS,
+      // A server of TLS 1.2 could ask for one handshake after another.
+      secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+      ...(exchange.certificates === undefined ? {} : { ca: exchange.certificates }),
+    },
   });
   try {
     const answer = await sendRequest(client, request, signal);
@@ -93,34 +99,6 @@ export async function send(
     await client.destroy();
     throw error instanceof HostError ? error : new HostError(describeFailure(request.url.hostname, error));
   }
-}
-
-/** Connects to the first of the addresses that answers. */
-function createConnector(
-  undici: Pick<typeof import('undici'), 'buildConnector'>,
-  { certificates }: Exchange,
-  addresses: readonly string[],
-  rate: RequestRate,
-): buildConnector.connector {
-  const way = { lookup: pinned(addresses), autoSelectFamily: true };
-  const connect = undici.buildConnector({
-    ...way,
-    allowH2: false,
-    timeout: CONNECT_TIMEOUT_MS,
-    ciphers: CIPHERS,
-    // A server of TLS 1.2 could ask for one handshake after another.
-    secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
-    ...(certificates === undefined ? {} : { ca: certificates }),
-  });
-  return (options, onConnected) => {
-    // Without TLS, a connection costs less than what is charged for the request.
-    if (options.protocol !== 'https:') return connect(options, onConnected);
-    const socket = rate.openSocket();
-    const { hostname, port } = options;
-    socket.connectTo({ ...way, host: hostname, port: Number(port || HTTPS_PORT) });
-    // The library passes it on to `tls.connect`, which takes any stream.
-    return connect({ ...options, httpSocket: socket as Duplex as Socket }, onConnected);
-  };
 }
 
 async function sendRequest(client: Client, request: HttpRequest, signal: AbortSignal): Promise<Opened | Redirect> {

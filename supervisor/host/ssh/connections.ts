@@ -17,11 +17,11 @@ import type { SshLogin } from '../../../db/accounts/ssh-hosts.ts';
 import { mayTakePlace } from '../../../db/jobs/account-share.ts';
 import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
 import { SECOND } from '../../../sdk/contract/limits.ts';
-import { TokenBuckets } from '../../../service/timing/token-bucket.ts';
+import type { TokenBuckets } from '../../../service/timing/token-bucket.ts';
 import { SecretMask } from '../../records/secret-mask.ts';
 import { HostError, HostLimitError } from '../host-call.ts';
-import { MeteredSocket } from '../metered-socket.ts';
 import type { SshHost } from './account-hosts.ts';
+import { MeteredSocket, openProcessorRates } from './metered-socket.ts';
 
 export interface ConnectionBounds {
   /** Maximum connections of this server; each account may use its share of them. */
@@ -32,14 +32,6 @@ export interface ConnectionBounds {
   readonly idleMs: number;
 }
 const connectionBounds: ConnectionBounds = { total: 100, perInstallation: 4, idleMs: 30 * SECOND };
-
-/**
- * Processor time of the connections of one account, milliseconds. A login takes up to 5 ms, 5 MiB of output 5 ms, and 5 MiB of packets
- * without contents 400 ms. The sustained rate is 5 % of the event loop.
- */
-const PROCESSOR_RATE = { burst: SECOND, perSecond: 50 };
-/** The processor time that the connections of each account may take. */
-export const openProcessorRates = (now?: () => number): TokenBuckets => new TokenBuckets(PROCESSOR_RATE, now);
 
 const CONNECT_MS = 10 * SECOND;
 const KEEPALIVE_MS = 15 * SECOND;
@@ -267,7 +259,7 @@ async function connect(
     if (signal.aborted) onAbort();
     else {
       // First: the library writes to the socket at once.
-      socket.connectTo({ host: address, port: host.port });
+      socket.connectTo(address, host.port);
       client.connect({
         sock: socket,
         username: host.user,

@@ -6,8 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { KIB, MIB } from '../../../sdk/contract/limits.ts';
 import { TokenBuckets } from '../../../service/timing/token-bucket.ts';
-import { MeteredSocket } from '../../../supervisor/host/metered-socket.ts';
-import { openProcessorRates } from '../../../supervisor/host/ssh/connections.ts';
+import { MeteredSocket, openProcessorRates } from '../../../supervisor/host/ssh/metered-socket.ts';
 import { listenOn } from '../../fixtures/listening-server.ts';
 
 async function serve(test: Test, onConnection: (socket: Socket) => void): Promise<number> {
@@ -21,7 +20,7 @@ async function serve(test: Test, onConnection: (socket: Socket) => void): Promis
 function open(test: Test, port: number, accountId = 'ann', rates = openProcessorRates()): MeteredSocket {
   const socket = new MeteredSocket(accountId, rates);
   socket.on('error', () => undefined);
-  socket.connectTo({ host: '127.0.0.1', port });
+  socket.connectTo('127.0.0.1', port);
   test.teardown(() => socket.destroy());
   return socket;
 }

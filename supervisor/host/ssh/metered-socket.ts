@@ -1,18 +1,25 @@
 /**
  * A TCP connection to a host that may be hostile. Its bytes are passed on in small slices and in turns with other work, and the processor
- * time that reading them takes is charged to the account: a host may send packets without contents, ask for new keys without end, or show
- * certificates with large keys.
+ * time that reading them takes is charged to the account: a host may send packets without contents, or ask for new keys, without end.
  */
-import { Socket, type TcpSocketConnectOpts } from 'node:net';
+import { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
-import { KIB } from '../../sdk/contract/limits.ts';
-import { LoopSlices } from '../../service/timing/loop-turns.ts';
-import { DEBT_PAUSE_MS, type TokenBuckets } from '../../service/timing/token-bucket.ts';
+import { KIB, SECOND } from '../../../sdk/contract/limits.ts';
+import { LoopSlices } from '../../../service/timing/loop-turns.ts';
+import { DEBT_PAUSE_MS, TokenBuckets } from '../../../service/timing/token-bucket.ts';
 
 /** Reading it takes up to a millisecond, if it holds only packets without contents. */
 const SLICE_BYTES = 4 * KIB;
+/**
+ * Processor time of the connections of one account, milliseconds. A login takes up to 5 ms, 5 MiB of output 5 ms, and 5 MiB of packets
+ * without contents 400 ms. The sustained rate is 5 % of the event loop.
+ */
+const PROCESSOR_RATE = { burst: SECOND, perSecond: 50 };
 const MICROSECONDS_PER_MS = 1_000;
+
+/** The processor time that the connections of each account may take. */
+export const openProcessorRates = (now?: () => number): TokenBuckets => new TokenBuckets(PROCESSOR_RATE, now);
 
 interface Arrivals {
   /** Bytes that may still arrive. */
@@ -32,14 +39,12 @@ export class MeteredSocket extends Duplex {
   /** Ends the wait for a reader that has paused. */
   #onWanted: (() => void) | null = null;
 
-  /** @param rates the processor time that the connections of each account may take, milliseconds */
   constructor(accountId: string, rates: TokenBuckets) {
     super({ allowHalfOpen: false });
     this.#accountId = accountId;
     this.#rates = rates;
-    // The first bytes wait for a turn, too: those of a handshake take the longest.
-    this.#slices = new LoopSlices(accountId, 0);
-    // The libraries of TLS and SSH ask for this, too, but cannot reach the socket: a small body would wait until its headers are acknowledged.
+    this.#slices = new LoopSlices(accountId);
+    // The library asks for this, too, but cannot reach the socket: a small packet would wait until the one before is acknowledged.
     this.#socket.setNoDelay(true);
     this.#socket.on('data', (chunk: Buffer) => {
       this.#socket.pause();
@@ -50,8 +55,8 @@ export class MeteredSocket extends Duplex {
     this.#socket.on('error', (error) => this.destroy(error));
   }
 
-  connectTo(target: TcpSocketConnectOpts): void {
-    this.#socket.connect(target);
+  connectTo(address: string, port: number): void {
+    this.#socket.connect({ host: address, port });
   }
 
   /** Calls `onTooMany` once if more bytes arrive from now on. @returns a function that ends the limit */
