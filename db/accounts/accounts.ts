@@ -114,7 +114,7 @@ export function moveAccounts(
       await recordAction(tx, { action: 'move-account', subject: name, reason: `to ${to}` });
     }
     for (const id of changed) await notifyAccountChanged(tx, id);
-    // They began at the issuer of before, whose tokens do not sign in to these accounts any more. Deleted when all accounts are
+    // They began at the earlier issuer, whose tokens do not sign in to these accounts any more. Deleted when all accounts are
     // locked: a sign-in locks its account, too, before it deletes sessions that have expired.
     await changeRows(tx, 'DELETE FROM console_sessions WHERE account_id = ANY ($1)', [changed]);
     await changeRows(tx, 'DELETE FROM sign_in_codes WHERE account_id = ANY ($1)', [changed]);

@@ -63,7 +63,7 @@ const openZip = (path: string): Promise<ZipFile> =>
 function describeOpenError(code: string | undefined): string {
   if (code === undefined) return 'is not a backup, or it is incomplete';
   if (code === 'ENOENT') return 'does not exist';
-  // A command of root runs as that user, who may not read the files of root.
+  // A command of root runs as the owner of DATA_DIR, who may not read the files of root.
   return `cannot be read (${code})${code === 'EACCES' ? ': let the user who owns DATA_DIR read it' : ''}`;
 }
 

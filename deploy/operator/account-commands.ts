@@ -155,6 +155,8 @@ export const moveAccount: OperatorCommand = {
     if (issuer === undefined)
       throw new UsageError('move-account needs OIDC_ISSUER: accounts move to that issuer, or from it with --back.');
     if ((subjects.length === 0) === (options.all !== true)) throw new UsageError('Give user names, or --all.');
+    if (options.all === true && options.back === true)
+      throw new UsageError('Give user names with --back: --all would also move accounts that OIDC_ISSUER has created.');
     const change =
       options.back === true ? { from: issuer, to: BUILT_IN_ISSUER } : { from: BUILT_IN_ISSUER, to: issuer };
     const { pool } = await context.currentDatabase();

@@ -99,7 +99,7 @@ export const changeClusterKey: OperatorCommand = {
     if (oldKey === null) throw new Error('Set the current key of the cluster: CLUSTER_KEY_FILE, for example.');
     await openClusterKeys(pool, settings);
     const newKey = decodeKey(file, await readKeyFile('The file', file));
-    // It would read as if a key that another person may have were replaced.
+    // An operator who replaces a stolen key would believe that it is replaced.
     if (newKey.equals(oldKey))
       throw new Error(
         `${file} holds the current key of the cluster: make a new one with openssl rand -base64 32. Nothing was changed.`,

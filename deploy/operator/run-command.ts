@@ -99,8 +99,8 @@ export async function runCommandLine(args: readonly string[], terminal: Terminal
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     const isUsage = error instanceof UsageError;
-    const topic = args.find((word) => commands.has(word));
-    const help = topic === undefined ? '--help' : `${topic} --help`;
+    const [name = ''] = args.filter((word) => !word.startsWith('-'));
+    const help = commands.has(name) ? `${name} --help` : '--help';
     const hint = isUsage && !asJson ? `\n\nSee npm run -s operator -- ${help}` : '';
     terminal.printError(asJson ? JSON.stringify({ error: message }) : `${message}${hint}`);
     return isUsage ? 2 : 1;

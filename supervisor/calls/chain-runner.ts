@@ -2,7 +2,7 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { mayRun } from '../../db/installations/run-rule.ts';
-import type { HookName } from '../../sdk/contract/protocol.ts';
+import { type HookName, PAUSED_MAX_MS } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import { unstalledNow } from '../../service/timing/loop-stalls.ts';
 import { type AccountPlugins, findHookLink, listHookLinks } from '../children/account-plugins-cache.ts';
@@ -69,6 +69,8 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
   const { hook } = request;
   const { budgetNow } = deps.clock ?? realClock;
   let endsAt = chainDeadline(hook, budgetNow());
+  // The time for which links wait for models or SSH hosts is not taken from the links that follow, up to this limit for all of them.
+  let pausesLeftMs = PAUSED_MAX_MS;
   const started = performance.now();
   const called = new Set<string>();
   let plugins = await request.loadPlugins();
@@ -78,9 +80,10 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
     const plugin = findNext(listLinks(plugins, request), called, state);
     if (!plugin) break;
     called.add(plugin.installationId);
-    // The time for which a link waits for a model or an SSH host is not taken from the links that follow.
     const onPaused = (ms: number): void => {
-      endsAt += ms;
+      const uncountedMs = Math.min(ms, pausesLeftMs);
+      pausesLeftMs -= uncountedMs;
+      endsAt += uncountedMs;
     };
     state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt - budgetNow(), onPaused));
     if (state.cancelled) break;

@@ -139,6 +139,7 @@ t.test('suspends accounts, appoints and demotes operators, lists and revokes tok
   const oidc = { ...env, OIDC_ISSUER: `${issuer}/`, OIDC_AUDIENCE: 'api' };
   t.match(await operator(env, 'move-account', '--all'), { code: 2, stderr: /needs OIDC_ISSUER/ });
   t.match(await operator(oidc, 'move-account'), { code: 2, stderr: /Give user names, or --all/ });
+  t.match(await operator(oidc, 'move-account', '--all', '--back'), { code: 2, stderr: /^Give user names with --back/ });
   t.match((await operator(oidc, 'move-account', '--all')).stdout, /moved to https:\/\/issuer.example: ann, bob\./);
   t.equal((await findOrCreateAccount(pool, 'ann', issuer)).id, before, 'the account of before has its tokens again');
   const moveAnn = async (OIDC_ISSUER: string, ...words: string[]) =>

@@ -618,13 +618,21 @@ const cases: Record<string, [Files, Expected]> = {
     { ...MINIMAL, 'skills/a/SKILL.md': '---\nname: a\ndescription: x\n---\nx', 'skills/a/more.md': 'a\nb\u2064' },
     { path: 'skills/a/more.md', line: 2, column: 2, message: /contains U\+2064/ },
   ],
-};
-/** Faults that a rule of those above finds, and that only a start of the plugin shows. Most of their time is that start. */
-const similar: Record<string, [Files, Expected]> = {
   'a stream that is no boolean': [
     withIndex('middleware.outboundMessage = { stream: "yes", handler: () => {} } as never;'),
     { path: 'index.ts', message: /outboundMessage\.stream must be true or false/ },
   ],
+  'a misspelt event': [
+    withIndex('events.pluginInstaled = () => {};'),
+    { path: 'index.ts', line: 1, message: /“events\.pluginInstalled”/ },
+  ],
+  'a misspelt channel handler': [
+    withIndex('channel.recieve = () => {};'),
+    { path: 'index.ts', line: 1, message: /“channel\.receive”/ },
+  ],
+};
+/** Faults that a rule of those above finds, and that only a start of the plugin shows. Most of their time is that start. */
+const similar: Record<string, [Files, Expected]> = {
   'an assignment to a member of a declared name without a value': [
     withIndex('const cfg: any = undefined;\ncfg.foo = 1;'),
     { path: 'index.ts', line: 2, message: /^Cannot set properties of undefined \(setting 'foo'\)$/ },
@@ -644,14 +652,6 @@ const similar: Record<string, [Files, Expected]> = {
   'fetch in a library, without a host': [
     withIndex("import './vendor/a.js';", { 'vendor/a.js': 'fetch("https://example.com");' }),
     { path: 'vendor/a.js', line: 1, message: /Plugins have no fetch: declare the capability host\.http:/ },
-  ],
-  'a misspelt event': [
-    withIndex('events.pluginInstaled = () => {};'),
-    { path: 'index.ts', line: 1, message: /“events\.pluginInstalled”/ },
-  ],
-  'a misspelt channel handler': [
-    withIndex('channel.recieve = () => {};'),
-    { path: 'index.ts', line: 1, message: /“channel\.receive”/ },
   ],
   'a handler that is none': [withIndex('middleware.systemPrompt = "text";'), { path: 'index.ts', message: /function/ }],
   'a tool without description': [

@@ -2,7 +2,7 @@
 import t from 'tap';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
-import { type HookName, hooks } from '../../../sdk/contract/protocol.ts';
+import { type HookName, hooks, PAUSED_MAX_MS } from '../../../sdk/contract/protocol.ts';
 import type { HookRow } from '../../../sdk/contract/rows.ts';
 import type { LinkResult } from '../../../supervisor/calls/chain.ts';
 import { runChain } from '../../../supervisor/calls/chain-runner.ts';
@@ -103,6 +103,12 @@ for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
     t.ok(state.trace.every(({ outcome }) => outcome === 'unchanged'));
     const later = START + waitedMs;
     for (const { call } of calls.slice(1)) t.equal(call.deadlineAt, later + Math.min(row.budgetMs, wholeMs));
+  });
+
+  t.test(`${name}: of longer waits, ${PAUSED_MAX_MS} ms take no time from the links that follow`, async (t) => {
+    const takes = (_call: PluginCall, now: number) => (now === START ? PAUSED_MAX_MS + wholeMs : 0);
+    const { calls } = await run(name, takes, SILENT, { waitedMs: PAUSED_MAX_MS + wholeMs });
+    t.equal(calls.length, 1);
   });
 
   t.test(`${name}: a slow link leaves no time to the links that follow`, async (t) => {
