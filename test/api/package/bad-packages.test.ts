@@ -653,7 +653,10 @@ const similar: Record<string, [Files, Expected]> = {
     withIndex("import './vendor/a.js';", { 'vendor/a.js': 'fetch("https://example.com");' }),
     { path: 'vendor/a.js', line: 1, message: /Plugins have no fetch: declare the capability host\.http:/ },
   ],
-  'a handler that is none': [withIndex('middleware.systemPrompt = "text";'), { path: 'index.ts', message: /function/ }],
+  'a handler that is not a function': [
+    withIndex('middleware.systemPrompt = "text";'),
+    { path: 'index.ts', message: /function/ },
+  ],
   'a tool without description': [
     withIndex('tools.x = { parameters: {}, handler: () => "" };'),
     { path: 'index.ts', message: /description/ },
