@@ -36,7 +36,7 @@ export async function bundlePackage(run: RunBuild, of: CodePackage): Promise<Bun
   // again.
   if (result.outcome === 'died') result = await run(task);
   if (result.outcome === 'refused') throw invalidAll(result.locations);
-  if (result.outcome !== 'built') throw buildFailed();
+  if (result.outcome !== 'built') throw buildFailed(result.outcome);
   const bytes = Buffer.byteLength(JSON.stringify(result.bundle));
   if (bytes > BUNDLE_MAX_BYTES) {
     const message = `The bundle of the package has ${bytes} bytes; the maximum is ${BUNDLE_MAX_BYTES}. Put data into files below assets/, which host.assets reads.`;
@@ -45,6 +45,11 @@ export async function bundlePackage(run: RunBuild, of: CodePackage): Promise<Bun
   return { text: result.bundle, sourceMap: result.sourceMap, warnings: result.warnings };
 }
 
-/** A build that never ends, or that kills its builder. */
-export const buildFailed = (): Problem =>
-  invalidAt({ path: ENTRY, message: 'The code could not be built: it is nested too deeply or takes too long.' });
+const WHY_FAILED = {
+  died: 'it is nested too deeply, or its build needs too much memory',
+  late: `its build takes longer than ${BUILD_TIME_MS / 1_000} s`,
+};
+
+/** A build that kills its builder, or never ends. */
+export const buildFailed = (outcome: keyof typeof WHY_FAILED): Problem =>
+  invalidAt({ path: ENTRY, message: `The code could not be built: ${WHY_FAILED[outcome]}.` });

@@ -122,7 +122,7 @@ class Builders {
 
 function toProblem(error: unknown): unknown {
   const isOfPackage = error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY';
-  return isOfPackage ? buildFailed() : error;
+  return isOfPackage ? buildFailed('died') : error;
 }
 
 /** The environment of a thread and its esbuild, without the API's settings and addresses. */

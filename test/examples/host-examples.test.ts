@@ -135,6 +135,14 @@ t.test('standup', async (t) => {
 
   await t.test('makes one agent for reports that come at the same time', async (t) => {
     const session = await service.session();
+    // The event of this session also looks for the agent, and handlers share one search: it has to be over.
+    await eventually(async () => {
+      const { rows } = await service.pool.query(
+        "SELECT FROM events WHERE installation_id = $1 AND type = 'sessionStarted' AND state <> 'delivered'",
+        [installationId],
+      );
+      return rows.length === 0;
+    });
     const [{ id } = { id: '' }] = await mine();
     t.equal((await service.ann.delete(`/agents/${id}`)).status, 204);
     const reports = ['one', 'two', 'three'].map((text) => service.tool(session, 'standup__report', { text }));

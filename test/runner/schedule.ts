@@ -5,15 +5,15 @@ import { IdleMeter } from './processor-time.ts';
 import { amount, isSoak } from './soak.ts';
 
 /**
- * Files at once. Of four, most wait for other processes and for timers. More would miss the budgets of the product on a slow machine.
- * The storms of a soak run keep the cores busy.
+ * Files at once on a busy machine. With twice as many, which most runs had before, a machine with slow processors had ten processes
+ * wait for each two, and answers missed the budgets of the product.
  */
-const countJobs = (): number => Math.max(amount({ quick: 4, soak: 3 }), availableParallelism());
-/** Files at once on a machine that is fast enough to be idle beside those. */
+const countJobs = (): number => Math.max(amount({ quick: 2, soak: 3 }), availableParallelism());
+/** Files at once on a machine that is idle beside those: most wait for other processes and for timers. */
 const countJobsWhenIdle = (): number => Math.max(amount({ quick: 9, soak: 3 }), availableParallelism());
 /** One more file begins where this share of the processors' time was idle for this long. Milliseconds. */
-const IDLE_SHARE = 0.2;
-const IDLE_MS = 2_000;
+const IDLE_SHARE = 0.15;
+const IDLE_MS = 1_000;
 
 /**
  * The files that take longest, the longest first: begun last, one of them alone would keep the run waiting. A room stands for
