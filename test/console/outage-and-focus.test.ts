@@ -403,6 +403,14 @@ t.test('a publish says that its zip was changed, or that its response was lost, 
 t.test('a refusal is shown inside its dialog, in which one can try again', async (t) => {
   const { page } = opened;
   await go(page, 'Services');
+  // Lists that load move the button: a press whose button moves before it ends is no click.
+  for (const loaded of [
+    'There are no open to-dos',
+    'No reminder is scheduled',
+    'No agent has written',
+    'added no SSH host',
+  ])
+    await page.getByText(loaded).waitFor();
   await press(page, 'Add an SSH host');
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('Id').fill('Not an id');
