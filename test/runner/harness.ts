@@ -20,10 +20,12 @@ import { SERVER_VARIABLE, startTestServer, TEMPLATE, type TestServer, withDataba
 const CLONE_ATTEMPTS = 50;
 const CLONE_RETRY_MS = 100;
 /**
- * Few: a new connection costs 5 ms of processor time, and each of its first statements several times that of a later one. Tests
- * that hold more at once open a pool of their own.
+ * Few: a new connection and its first statements cost 100 to 300 ms of processor time. Tests that hold more at once open a pool of
+ * their own.
  */
 const CONNECTIONS = 6;
+/** PostgreSQL's own template, to which no client connects. */
+const EMPTY = 'template0';
 const OBJECT_IN_USE = '55006';
 const INSUFFICIENT_PRIVILEGE = '42501';
 
@@ -45,22 +47,22 @@ export function killProcess(pid: number | null | undefined): void {
 }
 
 /** A migrated, empty database. Dropped with the test, by force if somebody is still connected. */
-export async function testDatabase(test: Teardown): Promise<TestDatabase> {
-  const server = await serverUrl();
-  const name = `test_${randomBytes(8).toString('hex')}`;
-  await clone(server, name);
-  test.teardown(() => drop(server, name));
-  const url = withDatabase(server, name);
-  const database = openPool(url, { name: 'bulkhead-test', connections: CONNECTIONS, onError: () => undefined });
-  test.teardown(() => database.close());
-  return { url, pool: database.pool };
-}
+export const testDatabase = (test: Teardown): Promise<TestDatabase> => copyDatabase(test, TEMPLATE);
 
 /** A database without tables: an old release makes its own. Dropped with the test. */
-export async function emptyDatabase(test: Teardown): Promise<TestDatabase> {
-  const database = await testDatabase(test);
-  await database.pool.query('DROP SCHEMA public CASCADE; DROP SCHEMA pgboss CASCADE; CREATE SCHEMA public');
-  return database;
+export const emptyDatabase = (test: Teardown): Promise<TestDatabase> => copyDatabase(test, EMPTY);
+
+async function copyDatabase(test: Teardown, template: string): Promise<TestDatabase> {
+  const server = await serverUrl();
+  const name = `test_${randomBytes(8).toString('hex')}`;
+  await clone(server, name, template);
+  test.teardown(() => drop(server, name));
+  const url = withDatabase(server, name);
+  const { pool, close } = openPool(url, { name: 'bulkhead-test', connections: CONNECTIONS, onError: () => undefined });
+  // Closing idle connections would cost more than keeping them: the next statements would open others.
+  pool.options.idleTimeoutMillis = 0;
+  test.teardown(close);
+  return { url, pool };
 }
 
 /** A folder under the system's temporary one, removed with the test. */
@@ -115,11 +117,11 @@ async function drop(server: string, name: string): Promise<void> {
   }
 }
 
-async function clone(server: string, name: string): Promise<void> {
+async function clone(server: string, name: string, template: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
       // Half the processor time of the default strategy, which writes every page to the write-ahead log.
-      return await command(server, `CREATE DATABASE ${name} TEMPLATE ${TEMPLATE} STRATEGY FILE_COPY`);
+      return await command(server, `CREATE DATABASE ${name} TEMPLATE ${template} STRATEGY FILE_COPY`);
     } catch (error) {
       const busy = error instanceof Error && 'code' in error && error.code === OBJECT_IN_USE;
       if (!busy || attempt === CLONE_ATTEMPTS) throw error;

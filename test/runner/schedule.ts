@@ -53,8 +53,8 @@ const LONGEST_IN_SOAK: readonly string[] = [
 
 /**
  * Files that only a soak run has, and a run that names them: storms, which kill processes for minutes, large or many packages
- * that say little more than the small ones of other files, and a real Prometheus, whose rules and queries a quick run checks
- * without a service. The whole quick run has to stay below 15 minutes.
+ * that say little more than the small ones of other files, a crash loop whose parts other files prove, costs that do not grow
+ * with the rows, and a real Prometheus, whose rules and queries a quick run checks without a service. The whole quick run has to stay below 15 minutes.
  */
 export const SOAK_ONLY: readonly string[] = [
   'test/storm/service.test.ts',
@@ -71,6 +71,10 @@ export const SOAK_ONLY: readonly string[] = [
   'test/api/package/large-code.test.ts',
   'test/api/package/many-files.test.ts',
   'test/corpora/zips.test.ts',
+  'test/api/package/large-uploads.test.ts',
+  'test/api/installations/crash-loop.test.ts',
+  'test/db/sessions/inbox.test.ts',
+  'test/db/records/filtered-pages.test.ts',
 ];
 
 /**
@@ -188,10 +192,11 @@ const TOGETHER: readonly (readonly string[])[] = [
     'test/house/architecture.test.ts',
     'test/house/dependencies.test.ts',
   ],
-  // Two of them install the packages of an object store.
+  // Three of them install the packages of an object store.
   [
     'test/deploy/cluster-record.test.ts',
     'test/db/files/shared-blobs.test.ts',
+    'test/db/files/blob-streams.test.ts',
     'test/deploy/crash.test.ts',
     'test/deploy/stopping.test.ts',
     'test/deploy/data-dir-owner.test.ts',

@@ -9,6 +9,7 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { type NewEntry, writeArchive } from '../../../db/backup/archive-writer.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
+import { amount, listCases } from '../../runner/soak.ts';
 
 const WRITER = fileURLToPath(new URL('../../../db/backup/archive-writer.ts', import.meta.url));
 const createEntry = (open: NewEntry['open']): NewEntry => ({
@@ -84,10 +85,8 @@ t.test(
   },
 );
 
-for (const [size, chunks] of [
-  ['large', 100],
-  ['that is read to its end before the first bytes are written', 1],
-] as const)
+const SOURCES = { large: 100, 'that is read to its end before the first bytes are written': 1 };
+for (const [size, chunks] of listCases(SOURCES, 'large'))
   t.test(`a file that may not become so large is refused with advice: a source ${size}`, async (t) => {
     const folder = await temporaryFolder(t);
     const path = join(folder, 'one.backup');
@@ -104,7 +103,7 @@ for (const [size, chunks] of [
   });
 
 // FAT and exFAT answer EPERM, file systems of FUSE ENOSYS, and SMB ENOTSUP.
-for (const code of ['EPERM', 'ENOSYS', 'ENOTSUP']) {
+for (const code of amount({ quick: ['EPERM'], soak: ['EPERM', 'ENOSYS', 'ENOTSUP'] })) {
   t.test(`a file system without hard links (${code}) gets the file, too`, async (t) => {
     const folder = await temporaryFolder(t);
     const path = join(folder, 'one.backup');

@@ -18,6 +18,7 @@ import { appendMessages, createSession } from '../../../db/sessions/sessions.ts'
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { emptyDatabase, type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
+import { soakTest } from '../../runner/soak.ts';
 
 const CONNECTION = { application_name: 'bulkhead-test' };
 const FUTURE = '4000000000000';
@@ -108,7 +109,7 @@ t.test('a restored message is not new, whatever its transaction was', async (t) 
   t.same(await readFromBeginning(restored, accountId), ['first', 'second', 'cleared', 'new'], 'in their order');
 });
 
-t.test('a backup that has transaction ids is imported without them', async (t) => {
+await soakTest(t, 'a backup that has transaction ids is imported without them', async (t) => {
   const { pool, url } = await testDatabase(t);
   const { accountId, sessionId } = await fillDatabase(pool);
   // After an earlier restore, two changes may differ only in their transaction.
@@ -125,7 +126,7 @@ t.test('a backup that has transaction ids is imported without them', async (t) =
   t.same((await restoreInto(t, url).then((restored) => restored.query('SELECT FROM session_changes'))).rowCount, 1);
 });
 
-t.test('positions go on behind those of messages and changes alike', async (t) => {
+await soakTest(t, 'positions go on behind those of messages and changes alike', async (t) => {
   const { pool, url } = await testDatabase(t);
   const { accountId, sessionId } = await fillDatabase(pool);
   const restored = await restoreInto(t, url);
@@ -134,7 +135,7 @@ t.test('positions go on behind those of messages and changes alike', async (t) =
   t.equal(new Set(rows.map(({ position }) => position)).size, 2);
 });
 
-t.test('a database that was restored with transaction ids is repaired', async (t) => {
+await soakTest(t, 'a database that was restored with transaction ids is repaired', async (t) => {
   const { pool } = await testDatabase(t);
   const { accountId, sessionId } = await fillDatabase(pool);
   await pool.query(
@@ -152,7 +153,7 @@ t.test('a database that was restored with transaction ids is repaired', async (t
   ]);
 });
 
-t.test('a repair of a database with nothing to repair reads no messages', async (t) => {
+await soakTest(t, 'a repair of a database with nothing to repair reads no messages', async (t) => {
   const { pool } = await testDatabase(t);
   const { accountId, sessionId } = await fillDatabase(pool);
   await repairForeignTransactions(pool);

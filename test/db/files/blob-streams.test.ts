@@ -10,6 +10,7 @@ import { MIB } from '../../../sdk/contract/limits.ts';
 import { openConfiguredBlobs } from '../../../service/storage/blob-stores.ts';
 import { startObjectStore } from '../../object-store/object-store.ts';
 import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../../runner/harness.ts';
+import { soakTest } from '../../runner/soak.ts';
 
 /** Not a multiple of a piece, and not compressible, so that PostgreSQL keeps it as it is in any case. */
 const LARGE = randomBytes(6 * MIB + 12_345);
@@ -51,66 +52,62 @@ for (const [name, settings] of [
   ['database', DATABASE],
   ['bucket', bucket.settings],
 ] as const) {
-  t.test(`${name}: a stream fetches a piece when its reader needs it`, async (t) => {
+  t.test(`streams of a ${name}`, async (t) => {
     const database = await testDatabase(t);
     const { sha256 } = await (await openMachine(t, database, settings)).blobs.put(LARGE);
-    const machine = await openMachine(t, database, settings);
-    const stream = machine.blobs.stream(sha256);
-    const chunks: Buffer[] = [];
-    let received = 0;
-    let aheadMax = 0;
-    for await (const chunk of stream as AsyncIterable<Buffer>) {
-      aheadMax = Math.max(aheadMax, machine.countFetched() - received);
-      received += chunk.byteLength;
-      chunks.push(chunk);
-    }
-    t.ok(Buffer.concat(chunks).equals(LARGE));
-    t.ok(aheadMax <= AHEAD_MAX_BYTES, `${aheadMax} bytes ahead of the reader`);
-  });
 
-  t.test(`${name}: streams that are not read hold a piece each and no connection`, async (t) => {
-    const database = await testDatabase(t);
-    const { sha256 } = await (await openMachine(t, database, settings)).blobs.put(LARGE);
-    const machine = await openMachine(t, database, settings);
-    const streams = Array.from({ length: 20 }, () => machine.blobs.stream(sha256));
-    await Promise.all(streams.map((stream) => once(stream, 'readable')));
-    for (const stream of streams) t.ok((stream.read(1) as Buffer).byteLength === 1);
-    const { pool } = database;
-    t.equal(pool.idleCount, pool.totalCount, 'all connections are idle');
-    t.match(await pool.query('SELECT 1 AS one'), { rows: [{ one: 1 }] });
-    t.ok(machine.countFetched() <= 20 * AHEAD_MAX_BYTES, `${machine.countFetched()} bytes`);
-    for (const stream of streams) stream.destroy();
-  });
+    await t.test(`a stream fetches a piece when its reader needs it`, async (t) => {
+      const machine = await openMachine(t, database, settings);
+      const stream = machine.blobs.stream(sha256);
+      const chunks: Buffer[] = [];
+      let received = 0;
+      let aheadMax = 0;
+      for await (const chunk of stream as AsyncIterable<Buffer>) {
+        aheadMax = Math.max(aheadMax, machine.countFetched() - received);
+        received += chunk.byteLength;
+        chunks.push(chunk);
+      }
+      t.ok(Buffer.concat(chunks).equals(LARGE));
+      t.ok(aheadMax <= AHEAD_MAX_BYTES, `${aheadMax} bytes ahead of the reader`);
+    });
 
-  t.test(`${name}: the beginning of a blob is read without the rest`, async (t) => {
-    const database = await testDatabase(t);
-    const { sha256 } = await (await openMachine(t, database, settings)).blobs.put(LARGE);
-    const machine = await openMachine(t, database, settings);
-    for await (const chunk of machine.blobs.stream(sha256) as AsyncIterable<Buffer>) {
-      t.ok(chunk.equals(LARGE.subarray(0, chunk.byteLength)));
-      break;
-    }
-    t.ok(machine.countFetched() <= AHEAD_MAX_BYTES, `${machine.countFetched()} bytes`);
-  });
+    await t.test(`streams that are not read hold a piece each and no connection`, async (t) => {
+      const machine = await openMachine(t, database, settings);
+      const streams = Array.from({ length: 20 }, () => machine.blobs.stream(sha256));
+      await Promise.all(streams.map((stream) => once(stream, 'readable')));
+      for (const stream of streams) t.ok((stream.read(1) as Buffer).byteLength === 1);
+      const { pool } = database;
+      t.equal(pool.idleCount, pool.totalCount, 'all connections are idle');
+      t.match(await pool.query('SELECT 1 AS one'), { rows: [{ one: 1 }] });
+      t.ok(machine.countFetched() <= 20 * AHEAD_MAX_BYTES, `${machine.countFetched()} bytes`);
+      for (const stream of streams) stream.destroy();
+    });
 
-  t.test(`${name}: pieces are read in the share of the account that opened the stream`, async (t) => {
-    const database = await testDatabase(t);
-    const { sha256 } = await (await openMachine(t, database, settings)).blobs.put(LARGE);
-    const machine = await openMachine(t, database, settings);
-    const stream = asAccount('ann', () => machine.blobs.stream(sha256));
-    t.ok((await buffer(stream)).equals(LARGE));
-    t.same([...machine.accounts], ['ann']);
-  });
+    await t.test(`the beginning of a blob is read without the rest`, async (t) => {
+      const machine = await openMachine(t, database, settings);
+      for await (const chunk of machine.blobs.stream(sha256) as AsyncIterable<Buffer>) {
+        t.ok(chunk.equals(LARGE.subarray(0, chunk.byteLength)));
+        break;
+      }
+      t.ok(machine.countFetched() <= AHEAD_MAX_BYTES, `${machine.countFetched()} bytes`);
+    });
 
-  t.test(`${name}: a small blob is kept as a copy`, async (t) => {
-    const database = await testDatabase(t);
-    const small = LARGE.subarray(0, MIB);
-    const { sha256 } = await (await openMachine(t, database, settings)).blobs.put(small);
-    const machine = await openMachine(t, database, settings);
-    t.ok((await buffer(machine.blobs.stream(sha256))).equals(small));
-    const fetched = machine.countFetched();
-    t.ok((await buffer(machine.blobs.stream(sha256))).equals(small));
-    t.equal(machine.countFetched(), fetched);
+    await t.test(`pieces are read in the share of the account that opened the stream`, async (t) => {
+      const machine = await openMachine(t, database, settings);
+      const stream = asAccount('ann', () => machine.blobs.stream(sha256));
+      t.ok((await buffer(stream)).equals(LARGE));
+      t.same([...machine.accounts], ['ann']);
+    });
+
+    await t.test(`a small blob is kept as a copy`, async (t) => {
+      const small = LARGE.subarray(0, MIB);
+      const { sha256 } = await (await openMachine(t, database, settings)).blobs.put(small);
+      const machine = await openMachine(t, database, settings);
+      t.ok((await buffer(machine.blobs.stream(sha256))).equals(small));
+      const fetched = machine.countFetched();
+      t.ok((await buffer(machine.blobs.stream(sha256))).equals(small));
+      t.equal(machine.countFetched(), fetched);
+    });
   });
 }
 
@@ -140,7 +137,7 @@ t.test('database: the stream of a damaged blob fails before its last piece', asy
   t.match((await readUntilFailure(blobs, sha256)).message, /is missing from the database/);
 });
 
-t.test('database: a compressed blob of an old release is read in larger pieces', async (t) => {
+await soakTest(t, 'database: a compressed blob of an old release is read in larger pieces', async (t) => {
   const database = await testDatabase(t);
   await database.pool.query('ALTER TABLE stored_blobs ALTER COLUMN content SET STORAGE EXTENDED');
   const zeros = Buffer.alloc(20 * MIB);

@@ -13,19 +13,20 @@ import { openSecretKeys, readSecret, saveSecret } from '../../../db/files/secret
 import { cutOff, operator } from '../../deploy/operator-command.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 
-/** More than two batches of a rotation. */
-const COUNT = 500;
+/** More than one batch of a rotation, or two. */
+const COUNT = amount({ quick: 250, soak: 500 });
 /** Pause of readers and writers, short enough that many reads and writes happen during the rotation. Milliseconds. */
 const PAUSE_MS = 2;
 const nameOf = (index: number): string => `secret${index}`;
 
-async function filled(t: Test) {
+async function filled(t: Test, count = COUNT) {
   const { url, pool } = await testDatabase(t);
   const dataDir = await temporaryFolder(t);
   const keys = await openSecretKeys(dataDir);
   const installationId = await install(pool);
-  for (let index = 0; index < COUNT; index += 1) {
+  for (let index = 0; index < count; index += 1) {
     await saveSecret(pool, keys, installationId, nameOf(index), `value ${index}`);
   }
   const keysInUse = async () => {
@@ -75,7 +76,7 @@ t.test('under load every read succeeds, every write is kept, and all secrets end
 });
 
 t.test('a full quota refuses longer secrets, and no rotation', async (t) => {
-  const { pool, keys, installationId, keysInUse } = await filled(t);
+  const { pool, keys, installationId, keysInUse } = await filled(t, 2);
   await saveUsageLimits(pool, { storage: 1 });
   const save = (value: string) => saveSecret(pool, keys, installationId, nameOf(0), value);
   await t.rejects(save('value 0 that is longer'), { code: 'quota_exceeded' });
@@ -85,7 +86,7 @@ t.test('a full quota refuses longer secrets, and no rotation', async (t) => {
     nameOf(1),
   ]);
   const done = await rotateKey(pool, keys, () => undefined);
-  t.equal(done.sealed, COUNT);
+  t.equal(done.sealed, 2);
   t.same(await keysInUse(), [done.keyId]);
   t.match(await readSecret(pool, keys, installationId, nameOf(0)), { value: 'value 1' });
 });

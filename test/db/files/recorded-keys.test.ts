@@ -26,6 +26,7 @@ import { describeMember } from '../../../service/storage/membership.ts';
 import { operator } from '../../deploy/operator-command.ts';
 import { mountSmallDisk, NO_DISK } from '../../fixtures/small-disk.ts';
 import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
+import { listCases, soakTest } from '../../runner/soak.ts';
 
 const PLACE_KEYS = fileURLToPath(new URL('../../../deploy/place-keys.ts', import.meta.url));
 
@@ -43,7 +44,7 @@ t.test('after a revocation a start needs no removed key, though it has the newes
   t.same((await pool.query('SELECT id FROM recorded_keys')).rows, [{ id: keyId }]);
 });
 
-t.test('without a revocation the records of older keys stay', async (t) => {
+await soakTest(t, 'without a revocation the records of older keys stay', async (t) => {
   const { url, pool } = await testDatabase(t);
   const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
   await openIssuer(env.DATA_DIR);
@@ -137,7 +138,7 @@ t.test('a revoked key does not come back from a file that another machine has', 
   t.same(await sealed(), [keyId]);
 });
 
-t.test('a revoked key stays revoked when a Secret places its file again', async (t) => {
+await soakTest(t, 'a revoked key stays revoked when a Secret places its file again', async (t) => {
   const { url, pool } = await testDatabase(t);
   const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
   const secret = await temporaryFolder(t);
@@ -168,10 +169,11 @@ t.test('a revoked key stays revoked when a Secret places its file again', async 
   await t.resolves(requireCluster(pool, member), 'and none needs it');
 });
 
-for (const [where, clusterKey] of [
-  ['in files', {}],
-  ['in the database', { CLUSTER_KEY: randomBytes(32).toString('base64') }],
-] as const) {
+const KEY_PLACES: Record<string, { readonly CLUSTER_KEY?: string }> = {
+  'in files': {},
+  'in the database': { CLUSTER_KEY: randomBytes(32).toString('base64') },
+};
+for (const [where, clusterKey] of listCases(KEY_PLACES, 'in files')) {
   const disk = await mountSmallDisk(t, 1);
   t.test(
     `keys ${where}: a start does not use a revoked key whose file is on a read-only disk`,
@@ -202,7 +204,7 @@ for (const [where, clusterKey] of [
   );
 }
 
-t.test('a process whose copy of the folder has only revoked keys accepts and signs no token', async (t) => {
+await soakTest(t, 'a process whose copy of the folder has only revoked keys accepts and signs no token', async (t) => {
   const { url, pool } = await testDatabase(t);
   const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
   const other = parseSettings(sharedSettings, { ...env, DATA_DIR: await temporaryFolder(t) });

@@ -11,6 +11,7 @@ import { reserveObject } from '../../../db/files/stored-blobs.ts';
 import { describeBlobPlace, openConfiguredBlobs } from '../../../service/storage/blob-stores.ts';
 import { type ObjectStoreFixture, startObjectStore } from '../../object-store/object-store.ts';
 import { type Teardown, type TestDatabase, temporaryFolder, testDatabase } from '../../runner/harness.ts';
+import { soakTest } from '../../runner/soak.ts';
 
 const MINUTE = 60_000;
 const HELLO = Buffer.from('hello');
@@ -59,10 +60,8 @@ async function replaceObject({ pool }: TestDatabase, sha256: string, text: strin
   await openObjects().put(rows[0].object_key, toContent(Buffer.from(text)));
 }
 
-for (const [name, settings] of [
-  ['database', { BLOBS: 'database' }],
-  ['bucket', bucket.settings],
-] as const) {
+const STORES = { database: { BLOBS: 'database' }, bucket: bucket.settings };
+for (const [name, settings] of Object.entries(STORES)) {
   t.test(`${name}: what one machine stores, another reads`, async (t) => {
     const database = await testDatabase(t);
     const [one, two] = [await openMachine(t, database, settings), await openMachine(t, database, settings)];
@@ -80,7 +79,7 @@ for (const [name, settings] of [
     await t.rejects(buffer(two.blobs.stream('0'.repeat(64))), /is missing from/);
   });
 
-  t.test(`${name}: a damaged copy is fetched again`, async (t) => {
+  await soakTest(t, `${name}: a damaged copy is fetched again`, async (t) => {
     const machine = await openMachine(t, await testDatabase(t), settings);
     const { sha256 } = await machine.blobs.put(HELLO);
     const [copy = ''] = await listCopies(machine);
@@ -89,7 +88,7 @@ for (const [name, settings] of [
     t.equal(await readFile(copy, 'utf8'), 'hello');
   });
 
-  t.test(`${name}: bytes that are stored again replace a damaged blob`, async (t) => {
+  await soakTest(t, `${name}: bytes that are stored again replace a damaged blob`, async (t) => {
     const database = await testDatabase(t);
     const machine = await openMachine(t, database, settings);
     const { sha256 } = await machine.blobs.put(HELLO);
@@ -155,7 +154,7 @@ t.test(
   },
 );
 
-t.test('the copies are bounded', async (t) => {
+await soakTest(t, 'the copies are bounded', async (t) => {
   const machine = await openMachine(t, await testDatabase(t), { BLOBS: 'database' }, 1);
   const names: string[] = [];
   for (let index = 0; index < 40; index += 1) names.push((await machine.blobs.put(Buffer.alloc(50_000, index))).sha256);
@@ -184,7 +183,7 @@ t.test('an upload that is cut off leaves nothing that is read, and is repeated',
   t.equal(await bucket.countObjects(), before + 1);
 });
 
-t.test('bytes that are stored already need no bucket that answers', async (t) => {
+await soakTest(t, 'bytes that are stored already need no bucket that answers', async (t) => {
   const machine = await openMachine(t, await testDatabase(t), bucket.settings);
   const { sha256 } = await machine.blobs.put(HELLO);
   bucket.intercept(() => 'hang up');
@@ -223,7 +222,7 @@ t.test('while blobs are moved from the database, it keeps them until it has anot
   t.equal((await after.blobs.read(sha256)).toString(), 'hello');
 });
 
-t.test('of a blob that a move has copied and nothing uses, the sweep removes the content', async (t) => {
+await soakTest(t, 'of a blob that a move has copied and nothing uses, the sweep removes the content', async (t) => {
   const database = await testDatabase(t);
   const { pool } = database;
   await pool.query(`INSERT INTO cluster (id, release, blob_store) VALUES ('one', '1.0.0', 'database')`);
@@ -235,20 +234,24 @@ t.test('of a blob that a move has copied and nothing uses, the sweep removes the
   t.same((await pool.query('SELECT content, state FROM stored_blobs')).rows, [{ content: null, state: 'deleting' }]);
 });
 
-t.test('an upload that begins when another one of the blob has just ended keeps the blob readable', async (t) => {
-  const database = await testDatabase(t);
-  const before = await bucket.countObjects();
-  const { sha256 } = await (await openMachine(t, database, bucket.settings)).blobs.put(HELLO);
-  // It has looked for the blob before it was stored, and is killed before it has uploaded it.
-  await reserveObject(database.pool, sha256, HELLO.byteLength, 'blobs/another');
-  const machine = await openMachine(t, database, bucket.settings);
-  t.equal((await machine.blobs.read(sha256)).toString(), 'hello');
-  await age(database);
-  t.equal(await sweep(machine), 1);
-  t.equal(await bucket.countObjects(), before, 'no object is left behind');
-});
+await soakTest(
+  t,
+  'an upload that begins when another one of the blob has just ended keeps the blob readable',
+  async (t) => {
+    const database = await testDatabase(t);
+    const before = await bucket.countObjects();
+    const { sha256 } = await (await openMachine(t, database, bucket.settings)).blobs.put(HELLO);
+    // It has looked for the blob before it was stored, and is killed before it has uploaded it.
+    await reserveObject(database.pool, sha256, HELLO.byteLength, 'blobs/another');
+    const machine = await openMachine(t, database, bucket.settings);
+    t.equal((await machine.blobs.read(sha256)).toString(), 'hello');
+    await age(database);
+    t.equal(await sweep(machine), 1);
+    t.equal(await bucket.countObjects(), before, 'no object is left behind');
+  },
+);
 
-t.test('an object that the bucket refuses to remove keeps no other, and the sweep reports it', async (t) => {
+await soakTest(t, 'an object that the bucket refuses to remove keeps no other, and the sweep reports it', async (t) => {
   const database = await testDatabase(t);
   const machine = await openMachine(t, database, bucket.settings);
   const before = await bucket.countObjects();
@@ -272,7 +275,7 @@ t.test('an object that the bucket refuses to remove keeps no other, and the swee
   t.equal(await sweep(machine), 1);
 });
 
-t.test('a bucket that does not answer ends the sweep', async (t) => {
+await soakTest(t, 'a bucket that does not answer ends the sweep', async (t) => {
   const database = await testDatabase(t);
   const machine = await openMachine(t, database, bucket.settings);
   for (let index = 0; index < 20; index += 1) await machine.blobs.put(Buffer.from(`away ${index}`));
@@ -339,7 +342,7 @@ t.test('a bucket that answers wrong is asked again, and refused when it stays so
   bucket.intercept(() => null);
 });
 
-t.test('a path of the endpoint is part of every address', async (t) => {
+await soakTest(t, 'a path of the endpoint is part of every address', async (t) => {
   const paths: string[] = [];
   bucket.intercept(({ path }) => {
     paths.push(path);
@@ -355,7 +358,7 @@ t.test('a path of the endpoint is part of every address', async (t) => {
   ]);
 });
 
-t.test('an endpoint that ends with the bucket is refused', async (t) => {
+await soakTest(t, 'an endpoint that ends with the bucket is refused', async (t) => {
   const AWS_ENDPOINT_URL = `${bucket.settings.AWS_ENDPOINT_URL}/packages`;
   const machine = openMachine(t, await testDatabase(t), { ...bucket.settings, AWS_ENDPOINT_URL });
   await t.rejects(machine, {

@@ -17,6 +17,7 @@ import { inTransaction, takeNamedLock } from '../../../db/postgres/pool.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { endListeners } from '../../fixtures/listeners.ts';
 import { type Teardown, testDatabase } from '../../runner/harness.ts';
+import { soakTest } from '../../runner/soak.ts';
 
 const onError = () => undefined;
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -179,7 +180,8 @@ t.test(
   },
 );
 
-t.test(
+await soakTest(
+  t,
   'an update that a user asked for goes before those of a rollout, also when jobs of one group are merged',
   async (t) => {
     const { pool, queues } = await setUp(t);
@@ -324,7 +326,7 @@ t.test('the request of a killed supervisor is queued again as it was, and one th
   for (const payload of payloads) t.match(payload, { accountId: 'a', hasFetch: true, ofGroup: 'a' });
 });
 
-t.test('the first sends need no connection besides that of their transaction', async (t) => {
+await soakTest(t, 'the first sends need no connection besides that of their transaction', async (t) => {
   const { pool } = await testDatabase(t);
   const queues = await startQueues({ pool, role: 'producer', onError: t.error });
   t.teardown(() => queues.stop());
@@ -340,20 +342,24 @@ t.test('the first sends need no connection besides that of their transaction', a
   t.equal(rows.length, clients.length);
 });
 
-t.test('a channel that the server refuses has no subscriber, and keeps no connection from coming back', async (t) => {
-  const { pool } = await testDatabase(t);
-  const listener = await openListener(pool, onError);
-  t.teardown(() => listener.close());
-  const subscriber = { onNotification: onError, onReconnect: onError };
-  const asked = [listener.listen('', subscriber), listener.listen('', subscriber)];
-  for (const one of asked) await t.rejects(one, /zero-length/);
-  await t.rejects(listener.listen('', subscriber), /zero-length/, 'nor later');
-  const { promise: isBack, resolve } = Promise.withResolvers<void>();
-  await listener.listen('good', { onNotification: onError, onReconnect: resolve });
-  await endListeners(pool);
-  await isBack;
-  t.ok(listener.isConnected());
-});
+await soakTest(
+  t,
+  'a channel that the server refuses has no subscriber, and keeps no connection from coming back',
+  async (t) => {
+    const { pool } = await testDatabase(t);
+    const listener = await openListener(pool, onError);
+    t.teardown(() => listener.close());
+    const subscriber = { onNotification: onError, onReconnect: onError };
+    const asked = [listener.listen('', subscriber), listener.listen('', subscriber)];
+    for (const one of asked) await t.rejects(one, /zero-length/);
+    await t.rejects(listener.listen('', subscriber), /zero-length/, 'nor later');
+    const { promise: isBack, resolve } = Promise.withResolvers<void>();
+    await listener.listen('good', { onNotification: onError, onReconnect: resolve });
+    await endListeners(pool);
+    await isBack;
+    t.ok(listener.isConnected());
+  },
+);
 
 /** Passes connections on to the server until `cut`: then it keeps them open, and nothing comes through. */
 async function openLink(t: Teardown, url: string) {
@@ -374,7 +380,8 @@ async function openLink(t: Teardown, url: string) {
   return { url: linked.href, cut: () => sockets.forEach((socket) => void socket.unpipe().pause()) };
 }
 
-t.test(
+await soakTest(
+  t,
   'a link that is cut without a word holds up a request for one time limit, not until the next heartbeat',
   async (t) => {
     const { pool, url } = await testDatabase(t);

@@ -9,6 +9,7 @@ import { pageInbox } from '../../../db/sessions/inbox.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { emptyDatabase, type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
+import { soakTest } from '../../runner/soak.ts';
 
 const { url } = await testDatabase(t);
 const folder = await temporaryFolder(t);
@@ -208,7 +209,8 @@ t.test('migrations count and name existing rows', async (t) => {
   t.same(await readAll(), left, 'cascading deletes are subtracted');
 });
 
-t.test(
+await soakTest(
+  t,
   'a migration numbers existing calls of tools in the order in which they began, and counts their arguments',
   async (t) => {
     const { pool, migrateAll } = await openDatabaseBefore(t, '0070_turn_pages.sql');
@@ -232,9 +234,12 @@ t.test(
   },
 );
 
-t.test('rows from before their judged texts, settings and secrets counted are counted once they change', async (t) => {
-  const { pool, migrateAll } = await openDatabaseBefore(t, '0088_judged_bytes.sql');
-  await pool.query(`
+await soakTest(
+  t,
+  'rows from before their judged texts, settings and secrets counted are counted once they change',
+  async (t) => {
+    const { pool, migrateAll } = await openDatabaseBefore(t, '0088_judged_bytes.sql');
+    await pool.query(`
     INSERT INTO accounts (id, name) VALUES ('a', 'ann');
     INSERT INTO plugins (id, owner_id, slug, display_name) VALUES ('p', 'a', 'p', 'P');
     INSERT INTO installations (id, account_id, plugin_id, version_policy, granted_capabilities, status, hook_order, settings)
@@ -246,32 +251,33 @@ t.test('rows from before their judged texts, settings and secrets counted are co
     INSERT INTO turn_outputs (session_id, turn_id, id, account_id, pieces, is_held) VALUES ('s', 't', 'o', 'a', 1, false);
     INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown, judged_text) VALUES
       ('s', 't', 'o', 0, 'a', 'said', true, 'judged'), ('s', 't', 'o', 1, 'a', 'said', true, NULL)`);
-  await migrateAll();
-  const readSums = async (kind: string) => {
-    const sums = await pool.query(
-      `SELECT usage_bytes('a', $1)::int AS counted,
+    await migrateAll();
+    const readSums = async (kind: string) => {
+      const sums = await pool.query(
+        `SELECT usage_bytes('a', $1)::int AS counted,
         (SELECT coalesce(sum(stored_bytes), 0) FROM stored_rows WHERE account_id = 'a' AND kind = $1)::int AS stored`,
-      [kind],
-    );
-    t.equal(sums.rows[0].counted, sums.rows[0].stored, kind);
-    return sums.rows[0].counted;
-  };
-  const before = 500 + 2_000 + 1_000 + 2 * 304;
-  t.equal(await readSums('transcripts'), before);
-  t.equal(await readSums('storage'), 0);
-  await pool.query(`
+        [kind],
+      );
+      t.equal(sums.rows[0].counted, sums.rows[0].stored, kind);
+      return sums.rows[0].counted;
+    };
+    const before = 500 + 2_000 + 1_000 + 2 * 304;
+    t.equal(await readSums('transcripts'), before);
+    t.equal(await readSums('storage'), 0);
+    await pool.query(`
     UPDATE turn_pieces SET judged_text = 'changed' WHERE piece = 1;
     UPDATE turn_outputs SET attachments = '[1]', pieces = 2;
     UPDATE installations SET settings = '{"a": "b"}';
     UPDATE installation_secrets SET sealed = 'sealed again' WHERE name = 's'`);
-  t.equal(await readSums('transcripts'), before + 7 + 3);
-  t.equal(await readSums('storage'), 10 + 12 + 300);
-  await pool.query('DELETE FROM sessions; DELETE FROM installations');
-  t.equal(await readSums('transcripts'), 0);
-  t.equal(await readSums('storage'), 0);
-});
+    t.equal(await readSums('transcripts'), before + 7 + 3);
+    t.equal(await readSums('storage'), 10 + 12 + 300);
+    await pool.query('DELETE FROM sessions; DELETE FROM installations');
+    t.equal(await readSums('transcripts'), 0);
+    t.equal(await readSums('storage'), 0);
+  },
+);
 
-t.test('a migration marks the existing messages that may wait for an answer', async (t) => {
+await soakTest(t, 'a migration marks the existing messages that may wait for an answer', async (t) => {
   const { pool, migrateAll } = await openDatabaseBefore(t, '0071_waiting_messages.sql');
   await pool.query(`
     INSERT INTO accounts (id, name) VALUES ('a', 'ann');
@@ -297,7 +303,7 @@ t.test('a migration marks the existing messages that may wait for an answer', as
   t.same(await listWaiting(), ['new', 'late']);
 });
 
-t.test('a migration counts the texts of existing sessions and the changes of sessions', async (t) => {
+await soakTest(t, 'a migration counts the texts of existing sessions and the changes of sessions', async (t) => {
   const { pool, migrateAll } = await openDatabaseBefore(t, '0073_counted_sessions.sql');
   await pool.query(`
     INSERT INTO accounts (id, name) VALUES ('a', 'ann');
@@ -322,7 +328,8 @@ t.test('a migration counts the texts of existing sessions and the changes of ses
   t.same(await readSums(), both(305));
 });
 
-t.test(
+await soakTest(
+  t,
   'a migration removes capabilities besides hooks from the yanked versions that gave up their files',
   async (t) => {
     const { pool, migrateAll } = await openDatabaseBefore(t, '0081_yanked_capabilities.sql');
