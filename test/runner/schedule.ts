@@ -65,6 +65,7 @@ export const SOAK_ONLY: readonly string[] = [
   'test/storm/fail-points-supervisor.test.ts',
   'test/corpora/foreign-lists.test.ts',
   'test/bench/only.test.ts',
+  'test/bench/postgres.test.ts',
   'test/deploy/debian-packages.test.ts',
   'test/deploy/prometheus.test.ts',
   'test/api/package/hard-code.test.ts',
@@ -125,7 +126,8 @@ const TOGETHER: readonly (readonly string[])[] = [
     'test/supervisor/calls/required.test.ts',
     'test/supervisor/delivery/deliveries.test.ts',
   ],
-  ['test/sdk/author.test.ts', 'test/sdk/terminal.test.ts'],
+  // These share a service, too.
+  ['test/sdk/author.test.ts', 'test/sdk/terminal.test.ts', 'test/sdk/inner-loop.test.ts'],
   // They import three frameworks for agents.
   [
     'test/sdk/adapters.test.ts',

@@ -1,4 +1,4 @@
-/** A new author's folder: empty but for the packed SDK, installed by npm without a network; and its `bulkhead`. */
+/** A new author's folder: empty but for the packed SDK, which a soak run installs with npm without a network; and its `bulkhead`. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
@@ -9,6 +9,7 @@ import { stop as stopEsbuild } from 'esbuild';
 import rootTest from 'tap';
 import { buildPackage } from '../../pack/build-package.ts';
 import { type Teardown, temporaryFolder } from '../runner/harness.ts';
+import { amount } from '../runner/soak.ts';
 
 const modules = fileURLToPath(new URL('../../node_modules', import.meta.url));
 const run = promisify(execFile);
@@ -56,19 +57,33 @@ async function linkPackages(folder: string, names: readonly string[]): Promise<v
   for (const name of names) await symlink(join(modules, name), join(folder, 'node_modules', name));
 }
 
-/** Packs and installs. @param env what every command of this author is run with */
-export async function newAuthor(t: Teardown, env: Readonly<Record<string, string>> = {}): Promise<Author> {
-  const scratch = await temporaryFolder(t);
-  const folder = join(scratch, 'author');
-  await mkdir(folder);
-  const built = await sharePackage();
-  const path = `${dirname(process.execPath)}${delimiter}${process.env.PATH ?? ''}`;
+/** Packs the SDK and installs it with npm. */
+async function installSdk(folder: string, built: string, path: string): Promise<void> {
   // As `npm pack` does, which package.test.ts runs: it takes a second of processor time.
   await run('tar', ['czf', join(folder, 'sdk.tgz'), '-C', dirname(built), basename(built)]);
   await writeFile(join(folder, 'package.json'), '{ "private": true }');
   await linkPackages(folder, ['esbuild', 'zod']);
   const options = ['--ignore-scripts', '--omit=optional', '--offline', '--no-audit', '--no-fund'];
   await run('npm', ['install', ...options, './sdk.tgz'], { cwd: folder, env: { ...process.env, PATH: path } });
+}
+
+/** Puts links where npm would install the SDK: npm takes seconds of processor time. */
+async function linkSdk(folder: string, built: string): Promise<void> {
+  const modules = join(folder, 'node_modules');
+  await mkdir(join(modules, '@bulkhead'), { recursive: true });
+  await symlink(built, join(modules, '@bulkhead/sdk'));
+  await mkdir(join(modules, '.bin'));
+  await symlink('../@bulkhead/sdk/dist/bulkhead.js', join(modules, '.bin/bulkhead'));
+}
+
+/** Installs the SDK. @param env what every command of this author is run with */
+export async function newAuthor(t: Teardown, env: Readonly<Record<string, string>> = {}): Promise<Author> {
+  const scratch = await temporaryFolder(t);
+  const folder = join(scratch, 'author');
+  await mkdir(folder);
+  const built = await sharePackage();
+  const path = `${dirname(process.execPath)}${delimiter}${process.env.PATH ?? ''}`;
+  await amount({ quick: linkSdk, soak: installSdk })(folder, built, path);
   const program = join(folder, 'node_modules/.bin/bulkhead');
   const own = { PATH: path, HOME: join(scratch, 'home'), ...env };
   return {

@@ -4,10 +4,9 @@ import fs from 'node:fs';
 import { mkdir, rm, rmdir, symlink, writeFile } from 'node:fs/promises';
 import { type IncomingMessage, type ServerResponse, request as sendRequest } from 'node:http';
 import { syncBuiltinESMExports } from 'node:module';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
-import { fileURLToPath } from 'node:url';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import CDP from 'chrome-remote-interface';
@@ -15,26 +14,20 @@ import t, { type Test } from 'tap';
 import { SessionProxy } from '../../conform/runtime/session-proxy.ts';
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
-import { startApiFixture } from '../api/api-fixture.ts';
 import { serve } from '../fixtures/listening-server.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { amount, isSoak, soakTest } from '../runner/soak.ts';
-import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { sharePackage } from './author.ts';
 import { saveFile } from './save-file.ts';
+import { shareService } from './shared-service.ts';
 import { bulkhead, noTools } from './typed.ts';
 
 const SAVES = amount({ quick: 1, soak: 7 });
-const fixture = await startSupervisorFixture(t, { inspect: true });
-const api = await startApiFixture(t, { beside: fixture });
-const ann = await api.user('ann');
-const listening = async (app: typeof fixture.app): Promise<string> => {
-  await app.listen({ port: 0, host: '127.0.0.1' });
-  return `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
-};
-const [url, sessionUrl] = [await listening(api.app as never), await listening(fixture.app)];
+const { api, url, sessionUrl } = await shareService();
+const ian = await api.user('ian');
 const home = await temporaryFolder(t);
-const env = { HOME: home, BULKHEAD_URL: url, BULKHEAD_SESSION_URL: sessionUrl, BULKHEAD_TOKEN: ann.token };
+const env = { HOME: home, BULKHEAD_URL: url, BULKHEAD_SESSION_URL: sessionUrl, BULKHEAD_TOKEN: ian.token };
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of any shape
 type Item = any;
@@ -171,16 +164,16 @@ t.test(
   },
 );
 
-t.test('dev: a watcher that fails ends it, and the installed version comes back', async (t) => {
+soakTest(t, 'dev: a watcher that fails ends it, and the installed version comes back', async (t) => {
   const folder = join(home, 'watched');
   const files = { 'readme.md': readme.replace('Adder', 'Watched'), 'index.ts': source(0) };
   await mkdir(folder);
   for (const [path, text] of Object.entries(files)) await writeFile(join(folder, path), text);
-  const { body: plugin } = await ann.post('/plugins', { slug: 'watched', displayName: 'Watched' });
+  const { body: plugin } = await ian.post('/plugins', { slug: 'watched', displayName: 'Watched' });
   const texts = Object.entries(files).map(([path, contentText]) => ({ path, contentText }));
-  t.equal((await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: texts })).status, 201);
-  const { body: installation } = await ann.post('/installations', { slug: 'watched' });
-  const readPolicy = async () => (await ann.get(`/installations/${installation.id}`)).body.versionPolicy;
+  t.equal((await ian.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: texts })).status, 201);
+  const { body: installation } = await ian.post('/installations', { slug: 'watched' });
+  const readPolicy = async () => (await ian.get(`/installations/${installation.id}`)).body.versionPolicy;
   const systemWatch = fs.watch;
   t.teardown(() => replaceWatch(systemWatch));
   // The system's answer when `fs.inotify.max_user_watches` is reached.
@@ -231,7 +224,7 @@ const draftFiles = (more: number) => [
   { path: 'readme.md', contentText: readme },
 ];
 
-t.test('dev: watches the folder also through a link to it, and nothing behind links in it', async (t) => {
+soakTest(t, 'dev: watches the folder also through a link to it, and nothing behind links in it', async (t) => {
   const folder = await writePackage('linking', 1);
   const [outside, link] = [join(home, 'outside'), join(home, 'linking-link')];
   await mkdir(join(outside, 'deep'), { recursive: true });
@@ -257,7 +250,7 @@ t.test('dev: watches the folder also through a link to it, and nothing behind li
   t.equal(await dev.code, 0);
 });
 
-t.test('dev: leaves out a file that is larger than a draft may be, and reads no more than that', async (t) => {
+soakTest(t, 'dev: leaves out a file that is larger than a draft may be, and reads no more than that', async (t) => {
   const folder = await writePackage('large', 1);
   await writeFile(join(folder, 'book.txt'), 'x'.repeat(16 * MIB + 1));
   await writeFile(join(folder, 'index.ts'), "import './none.ts';");
@@ -276,7 +269,7 @@ t.test('dev: leaves out a file that is larger than a draft may be, and reads no 
   t.equal(await code, 0);
 });
 
-t.test('dev: misses no change and no log line of the first save', async (t) => {
+soakTest(t, 'dev: misses no change and no log line of the first save', async (t) => {
   const folder = await writePackage('early', 1);
   const proxy = await SessionProxy.start(url);
   t.teardown(() => proxy.close());
@@ -296,7 +289,6 @@ t.test('dev: misses no change and no log line of the first save', async (t) => {
   const lines = dev.items.flatMap(({ id }) => id ?? []);
   dev.interrupt();
   t.equal(await dev.code, 0);
-  if (!isSoak()) return;
 
   const again = start(t, ['dev'], folder);
   await again.next(({ saved }) => saved === 'early');
@@ -312,15 +304,15 @@ t.test('dev: misses no change and no log line of the first save', async (t) => {
 
 /** Creates a plugin whose drafts a test saves as the console does. */
 async function createDrafts(test: Test, slug: string) {
-  const { body: plugin } = await ann.post('/plugins', { slug, displayName: slug });
+  const { body: plugin } = await ian.post('/plugins', { slug, displayName: slug });
   return {
     plugin,
     async saveElsewhere(more: number): Promise<string> {
-      const saved = await ann.post(`/plugins/${plugin.id}/draft`, { files: draftFiles(more) });
+      const saved = await ian.post(`/plugins/${plugin.id}/draft`, { files: draftFiles(more) });
       test.equal(saved.status, 200, JSON.stringify(saved.body));
       return saved.body.sourceSha256;
     },
-    readDraft: async () => (await ann.get(`/plugins/${plugin.id}`)).body.draft.sourceSha256,
+    readDraft: async () => (await ian.get(`/plugins/${plugin.id}`)).body.draft.sourceSha256,
   };
 }
 const DRAFT_REFUSAL = {
@@ -389,7 +381,7 @@ soakTest(t, 'dev: `replace` replaces one refused draft, and no draft is refused 
 
   // Its code is not lost: it was published.
   await saveElsewhere(30);
-  const published = await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(30) });
+  const published = await ian.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(30) });
   t.equal(published.status, 201, JSON.stringify(published.body));
   const after = start(t, ['dev'], folder);
   await after.next(({ saved }) => saved === slug);
@@ -408,7 +400,7 @@ soakTest(t, 'dev: `replace` replaces one refused draft, and no draft is refused 
   await elsewhere.code;
 });
 
-t.test('dev: replaces its own draft whose answer it missed', async (t) => {
+soakTest(t, 'dev: replaces its own draft whose answer it missed', async (t) => {
   const folder = await writePackage('own', 1);
   const edit = (more: number) => saveFile(folder, 'index.ts', sayingSource(more));
   const proxy = await SessionProxy.start(url);
@@ -429,7 +421,6 @@ t.test('dev: replaces its own draft whose answer it missed', async (t) => {
     one.interrupt();
     t.equal(await one.code, 0);
   };
-  if (!isSoak()) return end(dev);
 
   proxy.break('lose', /^POST .*\/draft$/);
   const repeated = proxy.break('refuse', /^POST .*\/draft$/);
@@ -497,7 +488,7 @@ const refuseInspector = (response: ServerResponse): void =>
     .writeHead(503, { 'content-type': 'application/problem+json', 'retry-after': '60' })
     .end(JSON.stringify({ status: 503, code: 'unavailable', detail: IN_USE }));
 
-t.test('dev: opens the inspector again when its stream broke', async (t) => {
+soakTest(t, 'dev: opens the inspector again when its stream broke', async (t) => {
   const folder = await writePackage('inspected');
   const streams: ServerResponse[] = [];
   const gateway = await startGateway(t, sessionUrl, ({ url = '' }, response) => {
@@ -536,7 +527,7 @@ t.test('mcp: ends at once when it is interrupted while its session starts', asyn
   t.ok(isStarting);
 });
 
-t.test('dev: ends with the reason when the service refuses the inspector', async (t) => {
+soakTest(t, 'dev: ends with the reason when the service refuses the inspector', async (t) => {
   const folder = await writePackage('uninspected');
   const gateway = await startGateway(t, sessionUrl, ({ url = '' }, response) => {
     const isInspector = url.endsWith('/inspector');
@@ -600,10 +591,10 @@ function startPlain(test: Test, folder: string, more: Readonly<Record<string, st
   return { output, code, interrupt: () => stop.abort() };
 }
 
-t.test('dev: prints a warning when a save brings it, not at every save', async (t) => {
+soakTest(t, 'dev: prints a warning when a save brings it, not at every save', async (t) => {
   const folder = await writePackage('warned', 1);
-  const { body: plugin } = await ann.post('/plugins', { slug: 'warned', displayName: 'Warned' });
-  const readDraft = async () => (await ann.get(`/plugins/${plugin.id}`)).body.draft?.sourceSha256;
+  const { body: plugin } = await ian.post('/plugins', { slug: 'warned', displayName: 'Warned' });
+  const readDraft = async () => (await ian.get(`/plugins/${plugin.id}`)).body.draft?.sourceSha256;
   const { output, code, interrupt } = startPlain(t, folder);
   const count = (wanted: RegExp): number => output.filter((text) => wanted.test(text)).length;
   /** Resolves when the service has the new draft: then what `dev` prints of the one before is there. */
@@ -621,32 +612,30 @@ t.test('dev: prints a warning when a save brings it, not at every save', async (
   });
   await eventually(async () => countWarnings() === 1);
   await saveAnd(edit(3));
-  if (isSoak()) {
-    await saveAnd(async () => {
-      await rmdir(join(folder, 'coverage'));
-      await edit(4)();
-    });
-    t.equal(countWarnings(), 1);
-    // The save before may have listed the folder before it was removed.
-    await saveAnd(edit(5));
-    await saveAnd(async () => {
-      await mkdir(join(folder, 'coverage'));
-      await edit(6)();
-    });
-    // A warning that comes back is printed again.
-    await eventually(async () => countWarnings() === 2);
-  }
+  await saveAnd(async () => {
+    await rmdir(join(folder, 'coverage'));
+    await edit(4)();
+  });
+  t.equal(countWarnings(), 1);
+  // The save before may have listed the folder before it was removed.
+  await saveAnd(edit(5));
+  await saveAnd(async () => {
+    await mkdir(join(folder, 'coverage'));
+    await edit(6)();
+  });
+  // A warning that comes back is printed again.
+  await eventually(async () => countWarnings() === 2);
   interrupt();
   t.equal(await code, 0, output.join(''));
-  t.equal(countWarnings(), amount({ quick: 1, soak: 2 }));
+  t.equal(countWarnings(), 2);
 });
 
-t.test('dev: keeps a policy that was chosen while it ran, and an uninstallation', async (t) => {
+soakTest(t, 'dev: keeps a policy that was chosen while it ran, and an uninstallation', async (t) => {
   const folder = await writePackage('chosen', 1);
-  const { body: plugin } = await ann.post('/plugins', { slug: 'chosen', displayName: 'Chosen' });
-  const published = await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
+  const { body: plugin } = await ian.post('/plugins', { slug: 'chosen', displayName: 'Chosen' });
+  const published = await ian.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
   const pin = { versionPolicy: 'Pinned', pinnedVersionId: published.body.id };
-  const { body: installation } = await ann.post('/installations', { slug: 'chosen', ...pin });
+  const { body: installation } = await ian.post('/installations', { slug: 'chosen', ...pin });
   const path = `/installations/${installation.id}`;
   const runDev = async (meanwhile: () => Promise<unknown>): Promise<string> => {
     const { output, code, interrupt } = startPlain(t, folder);
@@ -656,21 +645,20 @@ t.test('dev: keeps a policy that was chosen while it ran, and an uninstallation'
     t.equal(await code, 0, output.join(''));
     return output.join('');
   };
-  const changed = await runDev(() => ann.patch(path, { versionPolicy: 'Latest' }));
+  const changed = await runDev(() => ian.patch(path, { versionPolicy: 'Latest' }));
   t.match(changed, 'chosen keeps the policy Latest, which was chosen while `dev` ran. chosen runs 1.0.0 (Latest).\n');
-  t.match((await ann.get(path)).body, { versionPolicy: 'Latest', currentSemVer: '1.0.0' });
-  if (!isSoak()) return;
-  const uninstalled = await runDev(() => ann.delete(path));
+  t.match((await ian.get(path)).body, { versionPolicy: 'Latest', currentSemVer: '1.0.0' });
+  const uninstalled = await runDev(() => ian.delete(path));
   t.match(uninstalled, 'chosen was uninstalled while `dev` ran.\n');
   t.notMatch(uninstalled, /Moving|was not moved back/);
 });
 
-t.test('dev: calls no published version in place of the draft', async (t) => {
+soakTest(t, 'dev: calls no published version in place of the draft', async (t) => {
   const slug = 'twice';
   const folder = await writePackage(slug, 1);
-  const { body: plugin } = await ann.post('/plugins', { slug, displayName: slug });
-  await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
-  await ann.post('/installations', { slug });
+  const { body: plugin } = await ian.post('/plugins', { slug, displayName: slug });
+  await ian.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
+  await ian.post('/installations', { slug });
   const startDev = async () => {
     const dev = start(t, ['dev'], folder);
     await dev.next(({ saved }) => saved === slug);
@@ -698,9 +686,9 @@ t.test('dev: calls no published version in place of the draft', async (t) => {
 soakTest(t, 'dev: calls no published version while the folder is not saved', async (t) => {
   const slug = 'unsaved';
   const folder = await writePackage(slug, 1);
-  const { body: plugin } = await ann.post('/plugins', { slug, displayName: slug });
-  await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
-  await ann.post(`/plugins/${plugin.id}/draft`, { files: draftFiles(10) });
+  const { body: plugin } = await ian.post('/plugins', { slug, displayName: slug });
+  await ian.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
+  await ian.post(`/plugins/${plugin.id}/draft`, { files: draftFiles(10) });
   const dev = start(t, ['dev'], folder);
   const type = async (line: string): Promise<Item> => {
     dev.stdin.write(`${line}\n`);
@@ -710,10 +698,10 @@ soakTest(t, 'dev: calls no published version while the folder is not saved', asy
   const advice = 'This folder is not saved as your draft. Do what the last error says.';
   t.match(await dev.next(({ error }) => error), { error: { code: 'draft_changed' } });
   t.same((await type(call)).error, { code: 'not_running', message: advice }, 'not installed');
-  const { body: installation } = await ann.post('/installations', { slug });
+  const { body: installation } = await ian.post('/installations', { slug });
   const message = `“unsaved” runs 1.0.0 with the policy Latest. ${advice}`;
   t.same((await type(call)).error, { code: 'not_a_draft', message });
-  await ann.patch(`/installations/${installation.id}`, { versionPolicy: 'Draft' });
+  await ian.patch(`/installations/${installation.id}`, { versionPolicy: 'Draft' });
   t.match((await type(call)).answer, { content: [{ text: '11' }] }, 'the draft that is saved');
   dev.stdin.write('replace\n');
   await dev.next(({ saved }) => saved === slug);
@@ -725,9 +713,9 @@ soakTest(t, 'dev: calls no published version while the folder is not saved', asy
 t.test('dev: says how to move back if it cannot, or is interrupted while it does', async (t) => {
   const slug = 'halfway';
   const folder = await writePackage(slug, 1);
-  const { body: plugin } = await ann.post('/plugins', { slug, displayName: slug });
-  await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
-  const { body: installation } = await ann.post('/installations', { slug });
+  const { body: plugin } = await ian.post('/plugins', { slug, displayName: slug });
+  await ian.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
+  const { body: installation } = await ian.post('/installations', { slug });
   const path = `/installations/${installation.id}`;
   const policyChanges: string[] = [];
   // The move to the draft and the pin of the version before it succeed; the move to the policy before it fails.
@@ -746,9 +734,9 @@ t.test('dev: says how to move back if it cannot, or is interrupted while it does
     'Moving halfway back from the draft. If you interrupt that, run `bulkhead install halfway --latest`.\n' +
       'halfway was not moved back from the draft: Not now. Run `bulkhead install halfway --latest`.\n',
   );
-  t.match((await ann.get(path)).body, { versionPolicy: 'Pinned', currentSemVer: '1.0.0' });
+  t.match((await ian.get(path)).body, { versionPolicy: 'Pinned', currentSemVer: '1.0.0' });
   t.equal(await start(t, ['install', slug, '--latest', '--yes']).code, 0);
-  t.match((await ann.get(path)).body, { versionPolicy: 'Latest', currentSemVer: '1.0.0' });
+  t.match((await ian.get(path)).body, { versionPolicy: 'Latest', currentSemVer: '1.0.0' });
 });
 
 soakTest(t, 'dev: a refused save leaves the entry of another dev on this computer', async (t) => {
@@ -774,9 +762,9 @@ soakTest(t, 'dev: a refused save leaves the entry of another dev on this compute
 
 soakTest(t, 'dev: says nothing about a policy that it could not change', async (t) => {
   const folder = await writePackage('refused', 1);
-  const { body: plugin } = await ann.post('/plugins', { slug: 'refused', displayName: 'Refused' });
-  await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
-  await ann.post('/installations', { slug: 'refused' });
+  const { body: plugin } = await ian.post('/plugins', { slug: 'refused', displayName: 'Refused' });
+  await ian.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files: draftFiles(0) });
+  await ian.post('/installations', { slug: 'refused' });
   const problem = { status: 409, code: 'conflict', detail: 'Not now.' };
   const gateway = await startGateway(t, url, ({ method }, response) => {
     if (method !== 'PATCH') return false;
@@ -791,7 +779,7 @@ soakTest(t, 'dev: says nothing about a policy that it could not change', async (
   t.notMatch(output.join(''), /Moving|was not moved back/);
 });
 
-for (const asks of [false, true]) {
+for (const asks of amount({ quick: [true], soak: [false, true] })) {
   const which = asks ? 'that asks for what a pending update asks for' : 'that asks for less than a pending update';
   t.test(`dev: after a draft ${which}, the update still waits for consent`, async (t) => {
     const slug = asks ? 'eager' : 'modest';
@@ -800,20 +788,20 @@ for (const asks of [false, true]) {
     await mkdir(folder);
     await writeFile(join(folder, 'readme.md'), readme);
     await saveFile(folder, 'index.ts', asks ? wider : plain);
-    const { body: plugin } = await ann.post('/plugins', { slug, displayName: slug });
+    const { body: plugin } = await ian.post('/plugins', { slug, displayName: slug });
     const publish = async (semVer: string, contentText: string): Promise<string> => {
       const files = [
         { path: 'readme.md', contentText: readme },
         { path: 'index.ts', contentText },
       ];
-      const { status, body } = await ann.post(`/plugins/${plugin.id}/versions`, { semVer, files });
+      const { status, body } = await ian.post(`/plugins/${plugin.id}/versions`, { semVer, files });
       t.equal(status, 201, JSON.stringify(body));
       return body.id;
     };
     const first = await publish('1.3.0', plain);
-    const { body: installation } = await ann.post('/installations', { slug });
+    const { body: installation } = await ian.post('/installations', { slug });
     await publish('1.4.0', wider);
-    const read = async () => (await ann.get(`/installations/${installation.id}`)).body;
+    const read = async () => (await ian.get(`/installations/${installation.id}`)).body;
     const before = await read();
     t.match(before, { currentSemVer: '1.3.0', versionPolicy: 'Latest', pendingUpdate: { semVer: '1.4.0' } });
 
@@ -828,25 +816,25 @@ for (const asks of [false, true]) {
   });
 }
 
-t.test('install: leaves a draft that runs under another policy', async (t) => {
+soakTest(t, 'install: leaves a draft that runs under another policy', async (t) => {
   const slug = 'modest';
-  const [{ id }] = (await ann.get('/installations')).body.items.filter((one: Item) => one.slug === slug);
+  const [{ id }] = (await ian.get('/installations')).body.items.filter((one: Item) => one.slug === slug);
   const dev = start(t, ['dev'], join(home, slug));
   await dev.next(({ saved }) => saved === slug);
   // As a `dev` of an older command line left it: 1.4.0 needs consent, so the draft runs on.
-  const left = await ann.patch(`/installations/${id}`, { versionPolicy: 'Latest' });
+  const left = await ian.patch(`/installations/${id}`, { versionPolicy: 'Latest' });
   t.match(left.body, { currentSemVer: null, versionPolicy: 'Latest' });
   const installed = start(t, ['install', slug, '--yes']);
   t.equal(await installed.code, 0, installed.output());
-  t.match((await ann.get(`/installations/${id}`)).body, { currentSemVer: '1.4.0', versionPolicy: 'Latest' });
+  t.match((await ian.get(`/installations/${id}`)).body, { currentSemVer: '1.4.0', versionPolicy: 'Latest' });
   dev.interrupt();
   await dev.code;
 });
 
-t.test('dev and fire: say why the draft does not run, and what to do', async (t) => {
+soakTest(t, 'dev and fire: say why the draft does not run, and what to do', async (t) => {
   const slug = 'modest';
   const folder = join(home, slug);
-  const [{ id }] = (await ann.get('/installations')).body.items.filter((one: Item) => one.slug === slug);
+  const [{ id }] = (await ian.get('/installations')).body.items.filter((one: Item) => one.slug === slug);
   const fire = async () => {
     const fired = start(t, ['fire', 'sessionStarted', '--slug', slug]);
     t.equal(await fired.code, 1);
@@ -865,30 +853,30 @@ t.test('dev and fire: say why the draft does not run, and what to do', async (t)
   const moved = start(t, ['install', slug, '--draft']);
   t.equal(await moved.code, 0, moved.output());
   t.equal(await start(t, ['fire', 'sessionStarted', '--slug', slug]).code, 0);
-  t.equal((await ann.post(`/installations/${id}/pause`)).status, 200);
+  t.equal((await ian.post(`/installations/${id}/pause`)).status, 200);
   const message =
     '“modest” cannot run your draft now. Its state is paused: It was paused by hand. Resume it. bulkhead resume modest';
   // The supervisor reads the row itself, so that it needs no notification of the pause.
   t.match(await fire(), { error: { code: 'not_running', message } });
-  t.equal((await ann.patch(`/installations/${id}`, { versionPolicy: 'Latest' })).status, 200);
-  t.equal((await ann.post(`/installations/${id}/resume`)).status, 200);
+  t.equal((await ian.patch(`/installations/${id}`, { versionPolicy: 'Latest' })).status, 200);
+  t.equal((await ian.post(`/installations/${id}/resume`)).status, 200);
   t.equal(await start(t, ['install', slug, '--yes']).code, 0);
-  t.equal((await ann.post(`/installations/${id}/pause`)).status, 200);
+  t.equal((await ian.post(`/installations/${id}/pause`)).status, 200);
   t.match(await bulkhead(['install', slug, '--draft'], { env }), {
     code: 0,
     stdout: 'modest runs 1.4.0 until the draft has started. Resume it, so that the draft can start.\n',
   });
-  t.equal((await ann.patch(`/installations/${id}`, { versionPolicy: 'Latest' })).status, 200);
+  t.equal((await ian.patch(`/installations/${id}`, { versionPolicy: 'Latest' })).status, 200);
   const dev = start(t, ['dev'], folder);
   t.match(await dev.next(({ error }) => error), { error: { code: 'not_running', message } });
   dev.interrupt();
   await dev.code;
-  t.match((await ann.get(`/installations/${id}`)).body, {
+  t.match((await ian.get(`/installations/${id}`)).body, {
     status: 'paused',
     versionPolicy: 'Latest',
     updateUnderWay: null,
   });
-  t.equal((await ann.post(`/installations/${id}/resume`)).status, 200);
+  t.equal((await ian.post(`/installations/${id}/resume`)).status, 200);
 });
 
 t.test('call, fire, logs and replay', async (t) => {
@@ -906,40 +894,44 @@ t.test('call, fire, logs and replay', async (t) => {
   t.equal(await logs.code, 130);
 });
 
-t.test('logs: follows an empty log from its first line, also if it is written before the stream opens', async (t) => {
-  const slug = 'warning';
-  const contentText = `tools.warn = { description: 'x', parameters: { type: 'object' }, handler: () => { console.warn('late'); return 'y'; } };`;
-  const files = [
-    { path: 'index.ts', contentText },
-    { path: 'readme.md', contentText: readme },
-  ];
-  const { body: plugin } = await ann.post('/plugins', { slug, displayName: slug });
-  await ann.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files });
-  const { body: installation } = await ann.post('/installations', { slug });
-  const readLines = async () =>
-    (await ann.get(`/plugin-logs?installationId=${installation.id}&levels=warn`)).body.items as Item[];
-  const called = Promise.withResolvers<void>();
-  let isWritten = false;
-  const gateway = await startGateway(t, url, ({ url = '' }, response) => {
-    if (!url.startsWith('/api/plugin-logs/stream') || isWritten) return false;
-    called.resolve();
-    response.destroy();
-    return true;
-  });
-  const logs = start(t, ['logs', slug, '-f', '--level', 'warn'], home, { BULKHEAD_URL: gateway });
-  await called.promise;
-  t.equal(await start(t, ['call', 'warning__warn']).code, 0);
-  await eventually(async () => (await readLines()).length === 1);
-  isWritten = true;
-  await logs.next(({ message }) => message === 'late');
-  logs.interrupt();
-  t.equal(await logs.code, 130);
-});
+soakTest(
+  t,
+  'logs: follows an empty log from its first line, also if it is written before the stream opens',
+  async (t) => {
+    const slug = 'warning';
+    const contentText = `tools.warn = { description: 'x', parameters: { type: 'object' }, handler: () => { console.warn('late'); return 'y'; } };`;
+    const files = [
+      { path: 'index.ts', contentText },
+      { path: 'readme.md', contentText: readme },
+    ];
+    const { body: plugin } = await ian.post('/plugins', { slug, displayName: slug });
+    await ian.post(`/plugins/${plugin.id}/versions`, { semVer: '1.0.0', files });
+    const { body: installation } = await ian.post('/installations', { slug });
+    const readLines = async () =>
+      (await ian.get(`/plugin-logs?installationId=${installation.id}&levels=warn`)).body.items as Item[];
+    const called = Promise.withResolvers<void>();
+    let isWritten = false;
+    const gateway = await startGateway(t, url, ({ url = '' }, response) => {
+      if (!url.startsWith('/api/plugin-logs/stream') || isWritten) return false;
+      called.resolve();
+      response.destroy();
+      return true;
+    });
+    const logs = start(t, ['logs', slug, '-f', '--level', 'warn'], home, { BULKHEAD_URL: gateway });
+    await called.promise;
+    t.equal(await start(t, ['call', 'warning__warn']).code, 0);
+    await eventually(async () => (await readLines()).length === 1);
+    isWritten = true;
+    await logs.next(({ message }) => message === 'late');
+    logs.interrupt();
+    t.equal(await logs.code, 130);
+  },
+);
 
 t.test('mcp: the official client over a command’s standard input and output', async (t) => {
   const transport = new StdioClientTransport({
     command: process.execPath,
-    args: [fileURLToPath(new URL('../../pack/start-bulkhead.ts', import.meta.url)), 'mcp'],
+    args: [join(await sharePackage(), 'dist/bulkhead.js'), 'mcp'],
     env,
   });
   const client = new Client({ name: 'test', version: '1.0.0' });
