@@ -17,7 +17,7 @@ import { amount, seed } from '../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 /** Runs of each adapter. */
-const RUNS = amount({ quick: 40, soak: 10_000 });
+const RUNS = amount({ quick: 20, soak: 10_000 });
 /** How often the guard may be away. */
 const PAUSES_MAX = 20;
 /** Sessions that run at once. */

@@ -182,7 +182,7 @@ for (const outputVersion of amount({ quick: ['v0'], soak: ['v0', 'v1'] })) {
     },
   );
 
-  for (const isStreamed of [false, true])
+  for (const isStreamed of amount({ quick: [true], soak: [false, true] }))
     t.test(
       `${outputVersion}${isStreamed ? ', streamed' : ''}: the model gets reasoning that the app does not get`,
       async (t) => {

@@ -36,7 +36,7 @@ import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { VetoError } from '../../sdk/adapters/veto-error.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { eventually } from '../runner/eventually.ts';
-import { amount, listCases, soakTest } from '../runner/soak.ts';
+import { amount, isSoak, listCases, soakTest } from '../runner/soak.ts';
 import {
   type Asked,
   openAi,
@@ -316,6 +316,19 @@ async function startSlowModel(test: Test, rest: string) {
 
 for (const [name, framework] of Object.entries(frameworks)) {
   t.test(name, async (t) => {
+    t.test('a cancelled message leaves in no event, streamed or not', async (t) => {
+      const model = await startModelServer(t);
+      const run = { session: await open('guarded'), modelUrl: model.url };
+      model.answers = [reply('Wholemeal ', 'is class', 'ified.')];
+      const { text, error } = await collect(framework, run);
+      t.match(error, { name: 'VetoError', plugin: 'guard', reason: 'that is classified' });
+      t.notMatch(text, /Wholemeal|class/);
+      t.match(await failGenerate(framework, run), { name: 'VetoError', plugin: 'guard' });
+    });
+
+    // Its events are another view of the stream of `langchain`.
+    if (name === 'langchain events' && !isSoak()) return;
+
     t.test('no plugin judges: the first word arrives before the model has finished', async (t) => {
       const model = await startSlowModel(t, 'is best.');
       const run = { session: await open('plain'), modelUrl: model.url };
@@ -326,16 +339,6 @@ for (const [name, framework] of Object.entries(frameworks)) {
         if (text.includes('Wholemeal ')) model.finish();
       }
       t.match(text, /is best/);
-    });
-
-    t.test('a cancelled message leaves in no event, streamed or not', async (t) => {
-      const model = await startModelServer(t);
-      const run = { session: await open('guarded'), modelUrl: model.url };
-      model.answers = [reply('Wholemeal ', 'is class', 'ified.')];
-      const { text, error } = await collect(framework, run);
-      t.match(error, { name: 'VetoError', plugin: 'guard', reason: 'that is classified' });
-      t.notMatch(text, /Wholemeal|class/);
-      t.match(await failGenerate(framework, run), { name: 'VetoError', plugin: 'guard' });
     });
 
     t.test('a changed message leaves only as it was changed, once', async (t) => {
@@ -356,6 +359,8 @@ for (const [name, framework] of Object.entries(frameworks)) {
       t.match(error, { name: 'VetoError', plugin: 'strict', isFinal: false });
       t.notMatch(text, /Wholemeal/);
     });
+
+    if (name !== 'ai-sdk' && !isSoak()) return;
 
     t.test('a plugin that is installed in the middle counts', async (t) => {
       const account = `late-${name.replace(' ', '-')}`;
@@ -464,6 +469,17 @@ for (const [name, framework] of listCases(frameworks, 'langchain'))
     t.equal(await countJudged(), 4, 'each once');
   });
 
+t.test('ai-sdk: no model is asked where a required plugin did not see the system prompt', async (t) => {
+  const code = `middleware.systemPrompt = () => { throw new Error('x'); };`;
+  await fixture.install({ account: 'unseen', slug: 'unseen', code, required: true });
+  const server = await startModelServer(t);
+  server.answers = [reply('Yes.')];
+  const { model } = await askAiSdk({ session: await open('unseen'), modelUrl: server.url });
+  const asked = generateText({ model, system: 'Be brief.', prompt: 'hello', maxRetries: 0 });
+  await t.rejects(asked, { name: 'VetoError', plugin: 'unseen' });
+  t.same(server.asked, []);
+});
+
 t.test('openai-agents: a model that plugins could not judge is refused', async (t) => {
   const model = await startModelServer(t);
   model.answers = [reply('Yes.')];
@@ -571,7 +587,7 @@ const listWays = (first: boolean, ...quick: readonly string[]) =>
     .filter(({ name }) => amount({ quick: quick.length === 0 || quick.includes(name), soak: true }));
 
 let accounts = 0;
-for (const { name, framework, ways } of listWays(true))
+for (const { name, framework, ways } of listWays(true, 'ai-sdk'))
   for (const isStreamed of ways)
     t.test(`${name}, ${isStreamed ? 'streamed' : 'whole'}: each message is judged once`, async (t) => {
       accounts += 1;
@@ -635,7 +651,7 @@ for (const { name, framework, ways } of listWays(true))
       ]);
     });
 
-for (const { name, framework, ways } of listWays(true, 'ai-sdk'))
+for (const { name, framework, ways } of listWays(true, 'langchain'))
   for (const isStreamed of ways)
     t.test(`${name}, ${isStreamed ? 'streamed' : 'whole'}: two processes answer a conversation by turns`, async (t) => {
       accounts += 1;
@@ -687,7 +703,7 @@ for (const { name, framework, ways } of listWays(false, 'openai-agents'))
       t.pass('the handler was aborted');
     });
 
-for (const [name, framework] of listCases(frameworks, ...Object.keys(distinct)))
+for (const [name, framework] of listCases(frameworks, 'openai-agents'))
   t.test(`${name}: a guard that streams lets each sentence out when it is judged`, async (t) => {
     accounts += 1;
     const account = `sentences-${accounts}`;
@@ -717,7 +733,7 @@ for (const [name, framework] of listCases(frameworks, ...Object.keys(distinct)))
     t.notMatch(shown, /classified\.|The rest/);
   });
 
-for (const [name, framework] of listCases(frameworks, 'ai-sdk'))
+for (const [name, framework] of listCases(frameworks))
   t.test(`${name}: a text that breaks off after it was shown precedes the answers that follow`, async (t) => {
     accounts += 1;
     const account = `fragments-${accounts}`;
@@ -754,7 +770,7 @@ for (const [name, framework] of listCases(frameworks, 'ai-sdk'))
     ]);
   });
 
-for (const [name, framework] of listCases(frameworks, ...Object.keys(distinct)))
+for (const [name, framework] of listCases(frameworks, 'ai-sdk'))
   t.test(`${name}: a stream that fails after text that a new plugin vetoes ends with the veto`, async (t) => {
     accounts += 1;
     const account = `new-guard-${accounts}`;
@@ -791,7 +807,7 @@ async function startBrokenOff(t: Test, account: string, fetch?: typeof globalThi
   return { session, ask };
 }
 
-t.test('a piece that arrives while a text that broke off is ended belongs to that text', async (t) => {
+soakTest(t, 'a piece that arrives while a text that broke off is ended belongs to that text', async (t) => {
   let late: ((path: string, init?: RequestInit) => Promise<unknown>) | null = null;
   const fetchAndAdd: typeof fetch = async (input, init) => {
     const response = await fetch(input, init);
@@ -954,7 +970,7 @@ for (const { name, framework, ways } of listWays(false, 'langchain'))
       },
     );
 
-for (const { name, framework, ways } of listWays(false, 'openai-agents'))
+for (const { name, framework, ways } of amount({ quick: [], soak: listWays(false) }))
   for (const isStreamed of ways)
     t.test(
       `${name}${isStreamed ? ', streamed' : ''}: the app's tool in place of the session's is judged`,
@@ -983,7 +999,7 @@ for (const { name, framework, ways } of listWays(false, 'openai-agents'))
     );
 
 // Results of the OpenAI Agents SDK have no pictures in requests of this form.
-for (const { name, framework, ways } of listWays(true, 'langchain'))
+for (const { name, framework, ways } of amount({ quick: [], soak: listWays(true) }))
   for (const isStreamed of ways)
     if (name !== 'openai-agents')
       t.test(`${name}${isStreamed ? ', streamed' : ''}: the model sees a picture of the runtime's tool`, async (t) => {
@@ -1064,7 +1080,7 @@ for (const { name, framework, ways } of listWays(false, 'ai-sdk'))
       },
     );
 
-for (const { name, framework, ways } of listWays(true, 'langchain'))
+for (const { name, framework, ways } of amount({ quick: [], soak: listWays(true) }))
   for (const isStreamed of ways)
     t.test(
       `${name}${isStreamed ? ', streamed' : ''}: another process continues a turn whose calls are numbered`,
@@ -1203,7 +1219,7 @@ const suspensions: Readonly<Record<string, (run: TurnRun) => Promise<Decide>>> =
   },
 };
 // The adapters' test of refusals has those of a person, too.
-for (const [name, suspend] of Object.entries(suspensions))
+for (const [name, suspend] of listCases(suspensions, 'ai-sdk'))
   for (const isApproved of amount({ quick: [true], soak: [true, false] }))
     t.test(`${name}: a call that a person ${isApproved ? 'approves' : 'refuses'} in another process`, async (t) => {
       const token = await fixture.issuer.issue('baker');
@@ -1319,7 +1335,7 @@ const breakOff = (end: string) => (response: ServerResponse) => {
 };
 const failInside = breakOff('data: {"error":{"message":"overloaded","type":"server_error"}}\n\ndata: [DONE]\n\n');
 for (const [name, framework, answer] of [
-  ...listCases(distinct, 'openai-agents').map(([name, framework]) => [name, framework, failInside] as const),
+  ...listCases(distinct).map(([name, framework]) => [name, framework, failInside] as const),
   ['ai-sdk, without a reason to finish', distinct['ai-sdk'] as Framework, breakOff('data: [DONE]\n\n')] as const,
 ])
   t.test(`${name}: a stream that fails in the middle leaves its turn open for a repeated call`, async (t) => {
@@ -1375,7 +1391,8 @@ t.test('ai-sdk: the same message can be asked again as soon as the app reads an 
   t.same(await readTranscript(session), ['user: hello', 'assistant: Wholemeal ', 'assistant: Wholemeal is best.']);
 });
 
-t.test(
+soakTest(
+  t,
   'ai-sdk: a message that is asked again waits until the transcript has what its failed answer showed',
   async (t) => {
     const sending = Promise.withResolvers<void>();
@@ -1486,7 +1503,7 @@ const askTexts = {
 };
 
 await fixture.install({ account: 'sentences', slug: 'sentences', code: SENTENCES });
-for (const [way, askFor] of Object.entries(askTexts))
+for (const [way, askFor] of listCases(askTexts, 'streamed'))
   t.test(`ai-sdk, ${way}: plugins judge the texts of an answer as one`, async (t) => {
     for (const account of ['guarded', 'sentences']) {
       let runs = 0;
@@ -1515,53 +1532,57 @@ for (const [way, askFor] of Object.entries(askTexts))
     t.same(await readTranscript(session), ['user: hello', 'assistant: Two loafs.']);
   });
 
-t.test('ai-sdk: a stream that breaks off between two texts lets no unjudged text out, and loses no veto', async (t) => {
-  const fail = async (): Promise<void> => {
-    throw new Error('the connection broke');
-  };
-  const askBroken = async (session: Session, text: string, breakOff = fail) => {
-    const model = wrapLanguageModel({
-      model: createModelOfTexts([text, 'ified.'], [], breakOff),
-      middleware: aiSdk.bulkhead(session),
-    });
-    const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'hello' }] }];
-    let shown = '';
-    try {
-      for await (const part of (await model.doStream({ prompt })).stream as unknown as AsyncIterable<unknown>)
-        shown += print(part);
-      return { shown, error: null };
-    } catch (error) {
-      return { shown, error };
+soakTest(
+  t,
+  'ai-sdk: a stream that breaks off between two texts lets no unjudged text out, and loses no veto',
+  async (t) => {
+    const fail = async (): Promise<void> => {
+      throw new Error('the connection broke');
+    };
+    const askBroken = async (session: Session, text: string, breakOff = fail) => {
+      const model = wrapLanguageModel({
+        model: createModelOfTexts([text, 'ified.'], [], breakOff),
+        middleware: aiSdk.bulkhead(session),
+      });
+      const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'hello' }] }];
+      let shown = '';
+      try {
+        for await (const part of (await model.doStream({ prompt })).stream as unknown as AsyncIterable<unknown>)
+          shown += print(part);
+        return { shown, error: null };
+      } catch (error) {
+        return { shown, error };
+      }
+    };
+    for (const [account, before] of [
+      ['guarded', []],
+      ['sentences', ['assistant: Two loaves. ']],
+    ] as const) {
+      const session = await open(account);
+      const { shown, error } = await askBroken(session, 'Two loafs. It is class');
+      t.match(error, { message: 'the connection broke' }, account);
+      t.notMatch(shown, /loafs|class/, account);
+      t.same(await askTexts.whole(session, createModelOfTexts(['Rye.'])), ['Rye.']);
+      t.same(await readTranscript(session), ['user: hello', ...before, 'assistant: Rye.'], account);
     }
-  };
-  for (const [account, before] of [
-    ['guarded', []],
-    ['sentences', ['assistant: Two loaves. ']],
-  ] as const) {
-    const session = await open(account);
-    const { shown, error } = await askBroken(session, 'Two loafs. It is class');
-    t.match(error, { message: 'the connection broke' }, account);
-    t.notMatch(shown, /loafs|class/, account);
-    t.same(await askTexts.whole(session, createModelOfTexts(['Rye.'])), ['Rye.']);
-    t.same(await readTranscript(session), ['user: hello', ...before, 'assistant: Rye.'], account);
-  }
-  for (const end of ['with an error', 'without a reason to finish']) {
-    const account = `between-${end.length}`;
-    const session = await open(account);
-    const { shown, error } = await askBroken(session, 'It is classified.', async () => {
-      await fixture.install({ account, slug: account, code: GUARD });
-      if (end === 'with an error') await fail();
+    for (const end of ['with an error', 'without a reason to finish']) {
+      const account = `between-${end.length}`;
+      const session = await open(account);
+      const { shown, error } = await askBroken(session, 'It is classified.', async () => {
+        await fixture.install({ account, slug: account, code: GUARD });
+        if (end === 'with an error') await fail();
+      });
+      t.match(shown, /It is classified/, 'no plugin judged messages');
+      t.match(error, { name: 'VetoError', plugin: account }, end);
+    }
+    const session = await open('plain');
+    const { error } = await askBroken(session, 'Rye.', async () => {
+      await session.clear({ by: 'user' });
+      await fail();
     });
-    t.match(shown, /It is classified/, 'no plugin judged messages');
-    t.match(error, { name: 'VetoError', plugin: account }, end);
-  }
-  const session = await open('plain');
-  const { error } = await askBroken(session, 'Rye.', async () => {
-    await session.clear({ by: 'user' });
-    await fail();
-  });
-  t.match(error, { message: 'the connection broke' }, 'not that the cleared turn takes no output');
-});
+    t.match(error, { message: 'the connection broke' }, 'not that the cleared turn takes no output');
+  },
+);
 
 t.test('openai-agents: a stream without a response loses no veto of what was shown', async (t) => {
   const session = await open('unfinished');

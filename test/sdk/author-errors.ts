@@ -64,6 +64,7 @@ export const mistakes: readonly Mistake[] = [
   {
     title: 'A capability is used but not declared',
     args: ['check'],
+    isRare: true,
     exit: 0,
     files: { 'index.ts': INDEX.replace('=> `', "=> host.storage.set('last', place) && `") },
   },
@@ -96,6 +97,7 @@ export const mistakes: readonly Mistake[] = [
   {
     title: 'A hook has two handlers',
     args: ['check'],
+    isRare: true,
     files: {
       'index.ts': `import './redact';\n${INDEX}middleware.inboundMessage = () => {};\n`,
       'redact.ts': "middleware.inboundMessage = (ctx) => ctx.cancel('It has a card number.');\n",
@@ -168,6 +170,7 @@ export const mistakes: readonly Mistake[] = [
   {
     title: 'An npm package is imported',
     args: ['check'],
+    isRare: true,
     files: { 'index.ts': `import 'lodash';\n${INDEX}` },
     exit: 3,
   },
@@ -188,10 +191,17 @@ export const mistakes: readonly Mistake[] = [
       'places.ts': "const places = () => ['Rome'];\n",
     },
   },
-  { title: 'A Node API is used', args: ['check'], files: { 'index.ts': `process.cwd();\n${INDEX}` }, exit: 3 },
+  {
+    title: 'A Node API is used',
+    args: ['check'],
+    isRare: true,
+    files: { 'index.ts': `process.cwd();\n${INDEX}` },
+    exit: 3,
+  },
   {
     title: 'A name is misspelt',
     args: ['check'],
+    isRare: true,
     files: { 'index.ts': `const isAdmin = true;\nif (!isAdmn) host.log('a guest');\n${INDEX}` },
     exit: 3,
   },
@@ -202,7 +212,7 @@ export const mistakes: readonly Mistake[] = [
     files: { 'index.ts': `const name = './places.ts';\nawait import(name);\n${INDEX}` },
     exit: 3,
   },
-  { title: 'Nothing is registered', args: ['check'], files: { 'index.ts': '// later\n' }, exit: 3 },
+  { title: 'Nothing is registered', args: ['check'], isRare: true, files: { 'index.ts': '// later\n' }, exit: 3 },
   {
     title: 'The bundle is too large',
     args: ['check'],
@@ -211,7 +221,13 @@ export const mistakes: readonly Mistake[] = [
     files: { 'index.ts': `const much = '${'x'.repeat(4_000_000)}';\nhost.log(much);\n${INDEX}` },
   },
   { title: 'The slug is taken', args: ['publish', '--yes'], as: 'bob', exit: 1 },
-  { title: 'The version already exists', args: ['publish', '--version', '1.0.0'], files: CHANGED, exit: 1 },
+  {
+    title: 'The version already exists',
+    args: ['publish', '--version', '1.0.0'],
+    isRare: true,
+    files: CHANGED,
+    exit: 1,
+  },
   { title: 'The version number is not valid', args: ['publish', '--version', 'v2'], files: CHANGED, exit: 2 },
   { title: 'Nothing has changed', args: ['publish'], exit: 1 },
   { title: 'The last version is yanked', args: ['yank', '1.0.0'], exit: 1 },

@@ -18,6 +18,7 @@ import {
 import { Transport } from '../../sdk/session/transport.ts';
 import { eventually } from '../runner/eventually.ts';
 import type { Teardown } from '../runner/harness.ts';
+import { soakTest } from '../runner/soak.ts';
 import { DuringSteps, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t);
@@ -319,7 +320,7 @@ t.test('calls that may have run are retried only if they are idempotent', async 
   t.equal(failed.asked(), 1, 'a problem of the service is not one of a proxy');
 });
 
-t.test('a call that takes longer than the HTTP library waits for a response is answered', async (t) => {
+soakTest(t, 'a call that takes longer than the HTTP library waits for a response is answered', async (t) => {
   const during = new DuringSteps();
   const slow = await startSupervisorFixture(t, { faultPoint: during.faultPoint, sessionApi: { interimMs: 50 } });
   const slowUrl = await slow.app.listen({ port: 0, host: '127.0.0.1' });
