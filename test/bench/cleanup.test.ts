@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import t from 'tap';
+import { amount } from '../runner/soak.ts';
 
 const CLEANUP = new URL('../../bench/fixtures/cleanup.ts', import.meta.url).href;
 /** Makes a folder, starts two processes in sessions of their own, and fails as soon as the second is gone. */
@@ -37,7 +38,7 @@ async function startBench() {
   return { bench, ended, pids: [Number(first), Number(second)], folder, readErrors: () => errors };
 }
 
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+for (const signal of amount<readonly NodeJS.Signals[]>({ quick: ['SIGINT'], soak: ['SIGINT', 'SIGTERM', 'SIGHUP'] }))
   t.test(signal, async (t) => {
     const { bench, ended, pids, folder } = await startBench();
     t.ok(existsSync(folder));

@@ -18,18 +18,18 @@ import { runShellBlocks } from './shell-blocks.ts';
 const page = readFileSync(join(root, 'docs/host-members.md'), 'utf8');
 const PACKAGE = /```ts\n\/\/ capabilities: \[(.*?)\]\n([\s\S]*?)```/g;
 
+const server = await startModelServer(t);
+server.answers = [openAi('Good day')];
+const main: ModelProvider = {
+  name: 'main',
+  kind: 'openai',
+  baseUrl: server.url,
+  structuredOutputs: true,
+  models: [{ id: 'big', name: 'Big', contextWindow: undefined, price: undefined }],
+};
+const fixture = await startSupervisorFixture(t, { models: [main] });
+
 t.test('every package of the page does what the page says', async (t) => {
-  const server = await startModelServer(t);
-  server.answers = [openAi('Good day')];
-  const big = { id: 'big', name: 'Big', contextWindow: undefined, price: undefined };
-  const main: ModelProvider = {
-    name: 'main',
-    kind: 'openai',
-    baseUrl: server.url,
-    structuredOutputs: true,
-    models: [big],
-  };
-  const fixture = await startSupervisorFixture(t, { models: [main] });
   const folder = await temporaryFolder(t);
   const slugs = ['agents', 'models', 'provider', 'workspace', 'media'];
   const packages = [...page.matchAll(PACKAGE)];
@@ -82,9 +82,9 @@ t.test('every package of the page does what the page says', async (t) => {
 });
 
 t.test('the requests of the page read a skill', { skip: whyMissing('curl') }, async (t) => {
-  const fixture = await startSupervisorFixture(t);
   const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
   await fixture.install({
+    account: 'bea',
     slug: 'kit',
     code: 'middleware.systemPrompt = () => undefined;',
     files: {
@@ -93,7 +93,7 @@ t.test('the requests of the page read a skill', { skip: whyMissing('curl') }, as
     },
     discovered: { skills: [{ name: 'pdf', description: 'PDFs' }] },
   });
-  const env = { SESSION_API: url, TOKEN: await fixture.issuer.issue('ann') };
+  const env = { SESSION_API: url, TOKEN: await fixture.issuer.issue('bea') };
   const stdout = await runShellBlocks('host-members.md', env);
   t.match(JSON.parse(stdout), { name: 'kit__pdf', path: 'logo.png', content: 'a logo' });
 });

@@ -1,15 +1,18 @@
-/** The page about turns: what it says is run, with curl, Python and a generated client, against a session API with a plugin. */
+/**
+ * The pages about turns, services and REST: what they say is run, with curl, Python and a generated client, against both interfaces
+ * in this process.
+ */
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { createClient } from '@hey-api/openapi-ts';
 import t from 'tap';
+import { listen, startApiFixture } from '../api/api-fixture.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { whyMissing } from '../runner/programs.ts';
-import { isSoak } from '../runner/soak.ts';
+import { soakTest } from '../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { runShellBlocks } from './shell-blocks.ts';
 
@@ -86,7 +89,7 @@ t.test('the function in Python makes the messages of a model’s request', { ski
   ]);
 });
 
-/** Takes a turn with the client in the folder beside it. In a soak run the compiler checks it against the types of the client. */
+/** Takes a turn with the client in the folder beside it. The compiler checks it against the types of the client. */
 const PROGRAM = `import { createClient } from './client/client/index.ts';
 import * as api from './client/index.ts';
 
@@ -154,8 +157,9 @@ const COMPILER_OPTIONS = {
   noEmit: true,
 };
 
-t.test('a client generated from the OpenAPI document takes a turn', async (t) => {
+soakTest(t, 'a client generated from the OpenAPI document takes a turn', async (t) => {
   const folder = await temporaryFolder(t);
+  const { createClient } = await import('@hey-api/openapi-ts');
   await createClient({
     input: `${env.SESSION_API}/openapi.json`,
     output: { path: join(folder, 'client'), module: { extension: '.ts' } },
@@ -164,11 +168,9 @@ t.test('a client generated from the OpenAPI document takes a turn', async (t) =>
   });
   await writeFile(join(folder, 'package.json'), '{"type": "module"}');
   await writeFile(join(folder, 'turn.ts'), PROGRAM);
-  if (isSoak()) {
-    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: COMPILER_OPTIONS }));
-    const compiler = fileURLToPath(new URL('../node_modules/typescript-7/bin/tsc', import.meta.url));
-    await t.resolves(run(compiler, ['-p', folder, '--singleThreaded']));
-  }
+  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: COMPILER_OPTIONS }));
+  const compiler = fileURLToPath(new URL('../node_modules/typescript-7/bin/tsc', import.meta.url));
+  await t.resolves(run(compiler, ['-p', folder, '--singleThreaded']));
   const { takeTurn } = await import(join(folder, 'turn.ts'));
   t.match(await takeTurn(env.SESSION_API, env.TOKEN), {
     opened: 'open',
@@ -191,4 +193,24 @@ t.test('a client generated from the OpenAPI document takes a turn', async (t) =>
     todos: ['Heat the oven'],
     refusal: 'turn_ended',
   });
+});
+
+t.test('the requests of the page about services', { skip: whyMissing('curl') }, async (t) => {
+  const own = { ...env, TOKEN: await fixture.issuer.issue('bea') };
+  t.match(
+    await runShellBlocks('services.md', own),
+    /"id":"flour","title":"Buy flour".*"todos":\[\{"id":"flour".*true\nBuy flour\n2099-01-05T06:00:00.000Z\nTurn the oven on\nplanner\nThe bread is done.\n$/s,
+  );
+});
+
+t.test('the commands of the page about REST', { skip: whyMissing('curl') || whyMissing('zip') }, async (t) => {
+  const api = await startApiFixture(t, { beside: fixture });
+  const own = {
+    ...env,
+    API: `http://127.0.0.1:${await listen(api)}/api`,
+    TOKEN: (await api.user('cleo')).token,
+  };
+  const stdout = await runShellBlocks('rest-with-curl.md', own, await temporaryFolder(t));
+  t.match(stdout, /"middleware":\["middleware\.systemPrompt"\]/);
+  t.match(stdout, /You are helpful\.\\nClose by recommending a cup of Assam\./);
 });
