@@ -6,6 +6,7 @@ import t from 'tap';
 import { STREAM_BOUNDS } from '../../supervisor/host/http/body-streams.ts';
 import { eventually } from '../runner/eventually.ts';
 import { killProcess } from '../runner/harness.ts';
+import { soakTest } from '../runner/soak.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 import { readExample, startVendor } from './example.ts';
 
@@ -106,7 +107,7 @@ t.test('Acme sends each piece when the one before has reached the client of /v1/
   t.same(texts, ['0', '1', '2', '3', '4']);
 });
 
-t.test('its tool calls arrive in pieces', async (t) => {
+soakTest(t, 'its tool calls arrive in pieces', async (t) => {
   const calls = [];
   for await (const { choices } of await stream('call')) calls.push(...(choices[0]?.delta.tool_calls ?? []));
   t.same(calls, [
@@ -133,7 +134,7 @@ async function breakOff(asked: typeof stream, end: () => unknown): Promise<{ tex
   }
 }
 
-t.test('in mid-stream: the client leaves, the plugin loses its host, its process dies', async (t) => {
+soakTest(t, 'in mid-stream: the client leaves, the plugin loses its host, its process dies', async (t) => {
   const left = await stream('hold');
   for await (const { choices } of left) if (choices[0]?.delta.content) break;
   await once(held as unknown as ServerResponse, 'close');

@@ -19,8 +19,6 @@ const PUBLISHED_ELSEWHERE: readonly string[] = [
   'quiet-hours',
   'session-diary',
   'skill-pack',
-  'ssh-guard',
-  'ssh-runner',
   'standup',
   'summarizer',
   'todo-policy',

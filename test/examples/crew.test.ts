@@ -17,7 +17,7 @@ import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { eventually } from '../runner/eventually.ts';
 import { killProcess } from '../runner/harness.ts';
 import { seededRandom } from '../runner/random.ts';
-import { amount } from '../runner/soak.ts';
+import { amount, soakTest } from '../runner/soak.ts';
 import { deliver } from '../supervisor/delivery/channels.ts';
 import { noSshd, type Sshd, startSshd } from '../supervisor/host/sshd.ts';
 import {
@@ -272,7 +272,8 @@ const GUARD = `middleware.outboundMessage = ({ settings, cancel }) => {
   if (settings.mode === 'stops') cancel('not now');
 };`;
 
-t.test(
+soakTest(
+  t,
   'an answer that a required plugin does not judge is sent when it does, and one that it stops is not',
   async (t) => {
     const fixture = await startSupervisorFixture(t);

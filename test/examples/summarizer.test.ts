@@ -2,6 +2,7 @@
 import t from 'tap';
 import type { ModelProvider } from '../../supervisor/host/llm/configuration.ts';
 import { eventually } from '../runner/eventually.ts';
+import { soakTest } from '../runner/soak.ts';
 import { openAi, refuse, startModelServer } from '../supervisor/host/model-server.ts';
 import { startExamplesFixture } from './examples-fixture.ts';
 
@@ -80,7 +81,7 @@ t.test('works with a model that refuses max_tokens', async (t) => {
   t.equal(server.asked.at(-1)?.body.max_completion_tokens, 2_000);
 });
 
-t.test('and where no model is configured', async (t) => {
+soakTest(t, 'and where no model is configured', async (t) => {
   const bare = await startExamplesFixture(t);
   await bare.publish('summarizer');
   t.match(await compact([createMessage('hello')], null, bare), { source: 'builtin', summary: null, notice: /failed/ });

@@ -27,7 +27,7 @@ import { type SdkCase, sdkCases } from './sdk-cases.ts';
 
 const isSoak = amount({ quick: false, soak: true });
 /** Installed for other tests as well. */
-const QUICK: readonly string[] = ['zod', 'mustache', 'p-queue', 'openai'];
+const QUICK: readonly string[] = ['zod', 'openai'];
 /** Libraries that are tried, and the share of them that must work. */
 const TRIED_MIN = 128;
 const WORKING_SHARE_MIN = 120 / 128;
