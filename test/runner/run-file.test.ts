@@ -12,27 +12,44 @@ import { checks, runTogether } from './run-file.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const PASSES = `import t from 'tap';\nt.test('a test', async (t) => t.pass());\n`;
 
+/** Files that fail in different ways, in one process. The next file passes after each of them. */
+const FILES: Readonly<Record<string, string>> = {
+  'leaves-badly.test.ts': `${PASSES}t.teardown(() => Promise.reject({}));\n`,
+  'next.test.ts': PASSES,
+  'fails.test.ts': `import t from 'tap';\nt.test('a test', async (t) => {\n  t.same([1], [], 'what to do');\n});\n`,
+  'throws-later.test.ts': `
+    import { once } from 'node:events';
+    import t from 'tap';
+    const thrown = () => once(process, 'uncaughtExceptionMonitor');
+    t.test('outer', async (t) => {
+      await t.test('a timer', async (t) => { setTimeout(() => { throw new Error('boom'); }, 1); await thrown(); });
+    });
+    t.test('a promise', async (t) => {
+      void Promise.reject(new Error('bang'));
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    });
+  `,
+  'last.test.ts': PASSES,
+};
+const folder = t.testdir(FILES);
+const files = Object.keys(FILES).map((name) => join(folder, name));
+const [leavesBadly, next, fails, throwsLater, last] = await runTogether(files, ROOT);
+
 t.test('a teardown that fails with what is no error is a failure of its file, and the next file runs', async (t) => {
-  const folder = t.testdir({
-    'leaves-badly.test.ts': `${PASSES}t.teardown(() => Promise.reject({}));\n`,
-    'next.test.ts': PASSES,
-  });
-  const files = ['leaves-badly.test.ts', 'next.test.ts'].map((name) => join(folder, name));
-  const outcomes = await runTogether(files, ROOT);
-  t.match(outcomes, [
-    { name: files[0], passed: 1, report: /unhandled error/ },
-    { name: files[1], passed: 1, failed: 0 },
-  ]);
-  t.ok((outcomes[0]?.failed ?? 0) > 0);
+  t.match(leavesBadly, { name: files[0], passed: 1, report: /unhandled error/ });
+  t.ok((leavesBadly?.failed ?? 0) > 0);
+  t.match(next, { name: files[1], passed: 1, failed: 0 });
 });
 
 t.test('the report of a failed assertion says where it is, without the frames of the runner', async (t) => {
-  const folder = t.testdir({
-    'fails.test.ts': `import t from 'tap';\nt.test('a test', async (t) => {\n  t.same([1], [], 'what to do');\n});\n`,
-  });
-  const [outcome] = await runTogether([join(folder, 'fails.test.ts')], ROOT);
-  t.match(outcome, { failed: 1, failures: ['a test > what to do'], report: /stack:\n.*fails\.test\.ts:3/ });
-  t.notMatch(outcome?.report, 'error-domain');
+  t.match(fails, { failed: 1, failures: ['a test > what to do'], report: /stack:\n.*fails\.test\.ts:3/ });
+  t.notMatch(fails?.report, 'error-domain');
+});
+
+t.test('what is thrown outside all promises fails the test that began it', async (t) => {
+  const { failures = [] } = throwsLater ?? {};
+  for (const name of ['outer > a timer > boom', 'a promise > bang']) t.ok(failures.includes(name), name);
+  t.match(last, { name: files[4], passed: 1, failed: 0 });
 });
 
 t.test('npm run types keeps what npm test knows about the types', async (t) => {
@@ -71,27 +88,4 @@ t.test('a run of named files wants the programs that these look for', async (t) 
     'holder.ts': `whyMissing('${'bwrap'}')`,
   });
   t.same(findWantedPrograms([join(folder, 'starts.test.ts')]), ['bwrap'], 'by a process whose path has no ./');
-});
-
-t.test('what is thrown outside all promises fails the test that began it', async (t) => {
-  const folder = t.testdir({
-    'throws-later.test.ts': `
-      import { once } from 'node:events';
-      import t from 'tap';
-      const thrown = () => once(process, 'uncaughtExceptionMonitor');
-      t.test('outer', async (t) => {
-        await t.test('a timer', async (t) => { setTimeout(() => { throw new Error('boom'); }, 1); await thrown(); });
-      });
-      t.test('a promise', async (t) => {
-        void Promise.reject(new Error('bang'));
-        await new Promise((resolve) => setTimeout(resolve, 1));
-      });
-    `,
-    'next.test.ts': PASSES,
-  });
-  const [file = '', next = ''] = ['throws-later.test.ts', 'next.test.ts'].map((name) => join(folder, name));
-  const outcomes = await runTogether([file, next], ROOT);
-  const { failures = [] } = outcomes[0] ?? {};
-  for (const name of ['outer > a timer > boom', 'a promise > bang']) t.ok(failures.includes(name), name);
-  t.match(outcomes[1], { name: next, passed: 1, failed: 0 });
 });
