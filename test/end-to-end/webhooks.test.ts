@@ -12,7 +12,7 @@ import { send } from '../api/ingress/webhook-fixture.ts';
 import { signers } from '../fixtures/signers.ts';
 import { eventually } from '../runner/eventually.ts';
 import { seededRandom } from '../runner/random.ts';
-import { amount } from '../runner/soak.ts';
+import { amount, soakTest } from '../runner/soak.ts';
 import { type PluginSource, startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
 
 /** Random bodies. */
@@ -153,7 +153,7 @@ t.test('a genuine request that waited an hour is verified by the time at which i
   t.same(await transcript(channel.id), ['genuine']);
 });
 
-t.test('forged requests that are too large to verify do not delay a genuine one', async (t) => {
+soakTest(t, 'forged requests that are too large to verify do not delay a genuine one', async (t) => {
   const { channel, post, settled } = await connectTemplate();
   const forged = 4;
   for (let count = 0; count < forged; count += 1)
