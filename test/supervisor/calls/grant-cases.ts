@@ -75,9 +75,14 @@ export type Answer =
   | { readonly ok: false; readonly code: string; readonly message: string };
 
 /** As a plugin of a real child; the forging child answers the same without running it. */
-const CALLING = `tools.run = { description: 'd', parameters: { type: 'object' }, handler: async ({ member, args }) => {
+const CALLING = `tools.run = { description: 'd', parameters: { type: 'object' }, handler: async ({ member, args, absentOf }) => {
+  const isAbsent = (member) => {
+    const [group, name] = member.split('.');
+    return host[group]?.[name] === undefined;
+  };
+  if (absentOf) return JSON.stringify({ ok: true, value: absentOf.filter(isAbsent) });
   const [group, name] = member.split('.');
-  if (host[group]?.[name] === undefined) return JSON.stringify({ ok: false, code: 'absent', message: member });
+  if (isAbsent(member)) return JSON.stringify({ ok: false, code: 'absent', message: member });
   const given = args.map((arg) => (arg?.bytes ? new Uint8Array(arg.bytes) : arg));
   return host[group][name](...given).then(
     (value) => JSON.stringify({ ok: true, value }, (_, part) => (part instanceof Uint8Array ? new TextDecoder().decode(part) : part)),

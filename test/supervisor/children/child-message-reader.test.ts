@@ -125,14 +125,14 @@ t.test('a large call costs more than a small one', async (t) => {
 
 t.test('the body of a signature that is verified costs less than other bytes', async (t) => {
   const body = new Uint8Array(4_000_000);
-  const write = (member: string, args: readonly unknown[]): Reading => {
+  const write = (member: string, args: readonly unknown[], count: number): Reading => {
     const reading = read(t, new TokenBucket(perSecond(limits.outputBytesPerSecond), () => 0));
-    reading.input.write(frames(18, { id: 1, method: 'hostCall', params: { member, args } }));
+    reading.input.write(frames(count, { id: 1, method: 'hostCall', params: { member, args } }));
     return reading;
   };
-  const verified = write('secrets.verify', ['GitHub', {}, body]);
-  const nested = write('secrets.verify', ['GitHub', {}, { body }]);
-  const stored = write('media.put', [body]);
+  const verified = write('secrets.verify', ['GitHub', {}, body], 18);
+  const nested = write('secrets.verify', ['GitHub', {}, { body }], 3);
+  const stored = write('media.put', [body], 3);
   while (verified.messages < 17) await turns(1);
   await turns(200);
   t.equal(verified.messages, 17, 'a quarter of a megabyte is a 256th of them');

@@ -1,10 +1,12 @@
 /** Loading a bundle: registration, invalid registrations, and code that misbehaves while it loads. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { runInNewContext } from 'node:vm';
 import t from 'tap';
+import { openRegistry } from '../../../sandbox-child/registry.ts';
 import type { Child } from '../../../supervisor/children/child.ts';
 import { introspect } from '../../../supervisor/children/introspect.ts';
 import { NotReadyError } from '../../../supervisor/children/start-failure.ts';
-import { amount } from '../../runner/soak.ts';
+import { amount, isSoak } from '../../runner/soak.ts';
 import { bundleOf, callTool, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
 
 const jail = await testJail(t);
@@ -122,9 +124,21 @@ const mistakes: Readonly<Record<string, readonly [code: string, message: RegExp]
   'dynamic import': ['import("node:fs");', /import/],
   'a symbol': ['tools[Symbol.iterator] = {};', /names only/],
 };
+/** Mistakes that need the child's realm or its messages. Without a child, the quick run has the registry find the others. */
+const IN_CHILD = [
+  ...['a syntax error', 'a global that does not exist', 'too large a schema', 'dynamic import'],
+  ...['a group that is assigned', 'a group that is assigned through globalThis'],
+];
+function readWithoutChild(code: string): void {
+  const registry = openRegistry();
+  registry.refuseRepeats();
+  runInNewContext(code, { ...registry.globals });
+  registry.seal(null);
+}
 for (const [name, [code, message]] of Object.entries(mistakes)) {
   t.test(name, async (t) => {
-    await t.rejects(read(code), { kind: 'load', message });
+    if (isSoak() || IN_CHILD.includes(name)) await t.rejects(read(code), { kind: 'load', message });
+    else t.throws(() => readWithoutChild(code), { message });
   });
 }
 
@@ -160,7 +174,7 @@ t.test('a text that cannot be stored is refused with the line of its assignment'
     [tool('parameters: { enum: [1, "\\udc00"] }'), /^tools\.x\.parameters\.enum\.1 must not contain/],
     ['\n\n  throw new Error("a\\0b \\ud800 \\\\u0000");', /^a\ufffdb \ufffd \\u0000$/],
   ];
-  for (const [code, message] of faults) {
+  for (const [code, message] of amount({ quick: faults.slice(0, 2), soak: faults })) {
     const error = await read(code).catch((thrown) => thrown);
     t.match(error, { kind: 'load', message });
     t.match(error.pluginStack, 'weather/index.js:3:');
@@ -169,11 +183,12 @@ t.test('a text that cannot be stored is refused with the line of its assignment'
 });
 
 t.test('a thrown value that is not an Error is said to be none', async (t) => {
-  for (const [value, shown] of [
+  const thrown = [
     ['{ a: 1 }', '{"a":1}'],
     ['null', 'null'],
     ['"no key"', 'no key'],
-  ]) {
+  ];
+  for (const [value, shown] of amount({ quick: thrown.slice(0, 1), soak: thrown })) {
     await t.rejects(read(`throw ${value};`), {
       kind: 'load',
       message: `threw a value that is not an Error, so its line is unknown: ${shown}`,

@@ -5,6 +5,7 @@ import { type ListeningServer, serve } from '../../fixtures/listening-server.ts'
 import { eventually } from '../../runner/eventually.ts';
 import { killProcess } from '../../runner/harness.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
+import { listCases } from '../../runner/soak.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { startDns } from './dns-server.ts';
 
@@ -15,6 +16,11 @@ const FETCHING = `commands.run = { description: 'd', handler: async (url) => {
     status + ' ' + bodyText + ' ' + bodyBytes.constructor.name + bodyBytes.length, (error) => error.code + ': ' + error.message));
   return { text: [...new Set(await Promise.all(all))].join() };
 } };`;
+
+const dns = await startDns(t);
+dns.set('api.test', ['127.0.0.1']);
+const allowPrivate = new Set<string>();
+const shared = await startSupervisorFixture(t, { http: { dnsServers: [dns.address], allowPrivate } });
 
 interface Asking extends Installed {
   readonly fixture: SupervisorFixture;
@@ -30,15 +36,13 @@ async function asking(t: Test): Promise<Asking> {
     if (request.url === '/head/many')
       response.setHeaders(new Map(Array.from({ length: 2_000 }, (_, at) => [`x-${at}`, 'y']))).end();
   });
-  const dns = await startDns(t);
-  dns.set('api.test', ['127.0.0.1']);
-  const http = { dnsServers: [dns.address], allowPrivate: new Set([`api.test:${server.port}`]) };
-  const fixture = await startSupervisorFixture(t, { http });
-  const made = await fixture.install({ slug: 'asking', capabilities: ['host.http:api.test'], code: FETCHING });
+  allowPrivate.add(`api.test:${server.port}`);
+  const fixture = shared.withNewAccount();
+  const made = await fixture.install({ capabilities: ['host.http:api.test'], code: FETCHING });
   const session = await fixture.session();
   const fetchPath = async (path: string) => {
     const input = path.includes(':') ? path : `http://api.test:${server.port}${path}`;
-    const { body } = await fixture.call('POST', `/sessions/${session}/commands/asking__run`, { input });
+    const { body } = await fixture.call('POST', `/sessions/${session}/commands/${made.slug}__run`, { input });
     return body.text ?? JSON.stringify(body);
   };
   return { ...made, fixture, server, fetchPath };
@@ -84,7 +88,7 @@ async function change({ fixture, installationId }: Asking, what: string): Promis
   await notifyInstallationChanged(fixture.pool, installationId);
 }
 
-for (const [name, { what, told }] of Object.entries(ends))
+for (const [name, { what, told }] of listCases(ends, 'fewer grants', 'the death of its child'))
   t.test(`${name} leaves no socket open`, async (t) => {
     const plugin = await asking(t);
     const { fetchPath, server } = plugin;

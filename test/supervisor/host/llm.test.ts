@@ -12,6 +12,7 @@ import { type LlmDeps, openLlm } from '../../../supervisor/host/llm/llm.ts';
 import { EndpointFault } from '../../../supervisor/host/llm/model.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { connectionEnds } from '../../runner/open-ends.ts';
+import { amount, listCases } from '../../runner/soak.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { ASK, hello, writeTool } from './asking-plugin.ts';
 import {
@@ -56,6 +57,13 @@ const fixture = await startSupervisorFixture(t, {
   models: [providerOf(server), providerOf(server, { name: 'other', kind: 'anthropic', models: [claude] })],
 });
 const installed = await fixture.install(asker);
+/** What the supervisor of `logging` logged. */
+const errors: string[] = [];
+const logging = await startSupervisorFixture(t, {
+  models: [providerOf(server, { apiKey: 'letters_only' })],
+  onError: ({ message }) => void errors.push(message),
+});
+await logging.install(asker);
 
 t.test('without a model the error names the setting', async (t) => {
   const bare = await startSupervisorFixture(t);
@@ -154,7 +162,8 @@ t.test('a busy model is retried after its delay; a rejected key is not retried a
 
 t.test('a request that is refused for a minute or longer is not repeated', async (t) => {
   const inAnHour = new Date(Date.now() + 3_600_000).toUTCString();
-  const waits = [{ 'retry-after': '60' }, { 'retry-after': '86400' }, { 'retry-after': inAnHour }];
+  const all = [{ 'retry-after': '60' }, { 'retry-after': '86400' }, { 'retry-after': inAnHour }];
+  const waits = amount({ quick: all.slice(0, 1), soak: all });
   for (const headers of [...waits, { 'retry-after-ms': '60000', 'retry-after': '1' }])
     for (const [status, refused] of [
       [429, 'main accepts no more requests for now (429); try again later'],
@@ -168,12 +177,7 @@ t.test('a request that is refused for a minute or longer is not repeated', async
 });
 
 t.test('a refusal names what the endpoint refused, also in the log of the supervisor, and shows no key', async (t) => {
-  const errors: string[] = [];
-  const own = await startSupervisorFixture(t, {
-    models: [providerOf(server, { apiKey: 'letters_only' })],
-    onError: ({ message }) => void errors.push(message),
-  });
-  await own.install(asker);
+  errors.length = 0;
   const refusals: [object, string][] = [
     [{ code: 'unsupported_parameter', param: 'max_tokens' }, ': unsupported_parameter, max_tokens'],
     [{ type: 'invalid_request_error', code: null, param: null }, ': invalid_request_error'],
@@ -189,7 +193,7 @@ t.test('a refusal names what the endpoint refused, also in the log of the superv
       },
     ];
     const refused = `main rejected this request (400)${names}`;
-    t.same(await run(own, 'asker', hello), { refused: `host.llm.complete: ${refused}` });
+    t.same(await run(logging, 'asker', hello), { refused: `host.llm.complete: ${refused}` });
   }
   const logged = (refused: string) =>
     `A call of the plugin asker to a model endpoint of MODELS_FILE failed: main rejected this request (400)${refused}.`;
@@ -198,12 +202,7 @@ t.test('a refusal names what the endpoint refused, also in the log of the superv
 });
 
 t.test('a wrong baseUrl and an endpoint that fails are named in the log of the supervisor', async (t) => {
-  const errors: string[] = [];
-  const own = await startSupervisorFixture(t, {
-    models: [providerOf(server)],
-    onError: ({ message }) => void errors.push(message),
-  });
-  await own.install(asker);
+  errors.length = 0;
   const page = (type: string, text: string) => (response: ServerResponse) =>
     void response.writeHead(200, { 'content-type': type }).end(text);
   const noStream = 'main sends no stream of events; check its baseUrl';
@@ -219,7 +218,7 @@ t.test('a wrong baseUrl and an endpoint that fails are named in the log of the s
   ];
   for (const [answer, fault] of faults) {
     server.answers = [answer];
-    t.same(await run(own, 'asker', hello), { refused: `host.llm.complete: ${fault}` });
+    t.same(await run(logging, 'asker', hello), { refused: `host.llm.complete: ${fault}` });
   }
   t.same(
     errors,
@@ -272,14 +271,13 @@ t.test('an interrupted answer is an error', async (t) => {
 const openAiUntil = (finish: string) => (response: ServerResponse) =>
   void stream(response).end(openAiEvents(['{"n":'], undefined, finish));
 
-for (const [n, [how, answer, model]] of (
-  [
-    ['length', openAiUntil('length'), 'main/org/big'],
-    ['content_filter', openAiUntil('content_filter'), 'main/org/big'],
-    ['max_tokens', anthropicUntil('max_tokens', 'half of '), 'other/claude'],
-    ['refusal', anthropicUntil('refusal', 'half of '), 'other/claude'],
-  ] as const
-).entries())
+const cutOffs = {
+  length: [openAiUntil('length'), 'main/org/big'],
+  content_filter: [openAiUntil('content_filter'), 'main/org/big'],
+  max_tokens: [anthropicUntil('max_tokens', 'half of '), 'other/claude'],
+  refusal: [anthropicUntil('refusal', 'half of '), 'other/claude'],
+} as const;
+for (const [n, [how, [answer, model]]] of listCases(cutOffs, 'length', 'refusal').entries())
   t.test(`an answer that the model cuts off is an error that says why, and is not free: ${how}`, async (t) => {
     const own = fixture.withNewAccount();
     const { installationId } = await own.install({ ...asker, slug: `cut-off-${n}` });

@@ -184,16 +184,17 @@ t.test('a handle is found inside the form of another one', async (t) => {
   t.same(await handles.fillHeaders(headers, target, source), { x: 'secret:xvalue' });
 });
 
+const authorizations: unknown[] = [];
+const vendor = await startVendor(t, ['api.test'], (request, response) => {
+  authorizations.push(request.headers.authorization);
+  echo(request, response);
+});
+const fixture = await startSupervisorFixture(t, { http: vendor.http });
+
 t.test('the memory of the child holds the handle, and never the value', async (t) => {
   const value = `canary-${randomBytes(12).toString('hex')}`;
   const known = `canary-${randomBytes(12).toString('hex')}`;
   const signing = `canary-${randomBytes(12).toString('hex')}`;
-  const authorizations: unknown[] = [];
-  const vendor = await startVendor(t, ['api.test'], (request, response) => {
-    authorizations.push(request.headers.authorization);
-    echo(request, response);
-  });
-  const fixture = await startSupervisorFixture(t, { http: vendor.http });
   const [url = ''] = Object.values(vendor.addresses);
   const installed = await fixture.install({
     slug: 'handler',
@@ -239,9 +240,9 @@ t.test('the memory of the child holds the handle, and never the value', async (t
 });
 
 t.test('a malformed secret behind a handle does not fit, and is an error only where no other is left', async (t) => {
-  const fixture = await startSupervisorFixture(t);
-  await fixture.install({
-    slug: 'handler',
+  const own = fixture.withNewAccount();
+  await own.install({
+    slug: 'malformed',
     capabilities: ['host.session'],
     secrets: { signing: Buffer.from('a secret of twenty-four b').toString('base64'), previous: 'no base64!' },
     secretUses: { signing: ['webhooks'], previous: ['webhooks'] },
@@ -252,7 +253,7 @@ t.test('a malformed secret behind a handle does not fit, and is an error only wh
       const foreign = 'secret:signing:' + '0'.repeat(32);
       return { one: await check([signing, previous]), none: await check([previous]), foreign: await check([signing, foreign]) };`),
   });
-  const result = await runCommand(fixture, 'handler', {});
+  const result = await runCommand(own, 'malformed', {});
   t.equal(result.one, false);
   t.match(result.none, /the secret is not base64/);
   t.match(result.foreign, /not a valid handle/, 'another error is not skipped');

@@ -8,8 +8,9 @@ import { AuditSink } from '../../../supervisor/records/audit-sink.ts';
 import { SecretMasks } from '../../../supervisor/records/secret-mask.ts';
 import { collectGarbage } from '../../fixtures/collect-garbage.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 
-const CALLS = 64;
+const CALLS = amount({ quick: 24, soak: 64 });
 const WHY = 'too many waited for the database, or it rejects them';
 const call = {
   accountId: 'a',
@@ -19,6 +20,10 @@ const call = {
   durationMs: 0,
   argumentsSha256: null,
 };
+
+const { pool } = await testDatabase(t);
+await maintainAudit(pool);
+t.beforeEach(() => pool.query('TRUNCATE audit'));
 
 /** Counts what the sink reports to the metrics. */
 function countEntries() {
@@ -50,8 +55,6 @@ t.test('calls with long names that wait for the database hold what is stored of 
 });
 
 t.test('entries without room are counted, and the next ones say how many are missing', async (t) => {
-  const { pool } = await testDatabase(t);
-  await maintainAudit(pool);
   let isAway = true;
   const query = (...args: unknown[]) =>
     isAway ? Promise.reject(new Error('away')) : (pool.query as (...all: unknown[]) => unknown)(...args);
@@ -73,8 +76,6 @@ t.test('entries without room are counted, and the next ones say how many are mis
 });
 
 t.test('entries that the database rejects are counted, too, but a report is not reported', async (t) => {
-  const { pool } = await testDatabase(t);
-  await maintainAudit(pool);
   const rejection = Object.assign(new Error('bad'), { code: '22P05' });
   const rejected = new Set(['bad']);
   const query = (sql: string, [entries]: [string]) =>
@@ -99,8 +100,6 @@ t.test('entries that the database rejects are counted, too, but a report is not 
 });
 
 t.test('entries whose commit was not confirmed are stored once', async (t) => {
-  const { pool } = await testDatabase(t);
-  await maintainAudit(pool);
   let isLost = true;
   const query = async (sql: string, values: unknown[]) => {
     const result = await pool.query(sql, values);

@@ -19,6 +19,10 @@ const FLOOD = amount({ quick: 6_000, soak: 20_000 });
 const FLOOD_OF_EACH = amount({ quick: 1_500, soak: 5_000 });
 const { logCaps: defaultCaps } = defaultOptions;
 
+const { pool } = await testDatabase(t);
+await maintainLogs(pool);
+t.beforeEach(() => pool.query('TRUNCATE plugin_logs'));
+
 /** Every line of an installation, newest first. */
 async function all(pool: Pool, installationId = 'i1'): Promise<StoredLogLine[]> {
   const lines: StoredLogLine[] = [];
@@ -31,8 +35,6 @@ async function all(pool: Pool, installationId = 'i1'): Promise<StoredLogLine[]> 
 }
 
 t.test('over the cap a minute lines are dropped and counted in one line', async (t) => {
-  const { pool } = await testDatabase(t);
-  await maintainLogs(pool);
   let now = Date.now();
   const caps = { linesPerMinute: 100, messageBytes: 8192, dataBytes: 16_384 };
   const sink = new LogSink(pool, { caps, now: () => now, onError });
@@ -52,8 +54,6 @@ t.test('over the cap a minute lines are dropped and counted in one line', async 
 });
 
 t.test('after a step back of the clock, the times of lines go on like their ids', async (t) => {
-  const { pool } = await testDatabase(t);
-  await maintainLogs(pool);
   let now = Date.now();
   const sink = new LogSink(pool, { caps: defaultCaps, now: () => now, onError });
   t.teardown(() => sink.close());
@@ -67,8 +67,6 @@ t.test('after a step back of the clock, the times of lines go on like their ids'
 });
 
 t.test('long messages and data are cut, at whole characters', async (t) => {
-  const { pool } = await testDatabase(t);
-  await maintainLogs(pool);
   const sink = new LogSink(pool, { caps: defaultCaps, onError });
   t.teardown(() => sink.close());
   sink.write(origin, { level: 'info', message: '€'.repeat(10_000), data: { a: 1 } });
@@ -102,8 +100,6 @@ function nested(depth: number): unknown {
 }
 
 t.test('an unavailable database loses no line and needs limited memory', async (t) => {
-  const { pool } = await testDatabase(t);
-  await maintainLogs(pool);
   let away = true;
   const query = (...args: unknown[]) =>
     away ? Promise.reject(new Error('away')) : (pool.query as (...all: unknown[]) => unknown)(...args);
@@ -206,8 +202,6 @@ t.test('a flush writes the rows of its caller, also when another one failed befo
 });
 
 t.test('lines that the database rejects are counted in a line', async (t) => {
-  const { pool } = await testDatabase(t);
-  await maintainLogs(pool);
   const query = (sql: string, [lines]: [string]) =>
     lines.includes('"message":"bad') ? Promise.reject(rejection) : pool.query(sql, [lines]);
   const sink = new LogSink({ query } as unknown as Pool, { caps: defaultCaps, onError });
@@ -222,8 +216,6 @@ t.test('lines that the database rejects are counted in a line', async (t) => {
 });
 
 t.test('lines whose commit was not confirmed are stored once', async (t) => {
-  const { pool } = await testDatabase(t);
-  await maintainLogs(pool);
   let isLost = true;
   const query = async (sql: string, values: unknown[]) => {
     const result = await pool.query(sql, values);
@@ -305,8 +297,6 @@ t.test('lines that find no room are counted in a line and in the metrics of the 
 });
 
 t.test('during an outage, a flooding plugin leaves room for others and for the host', async (t) => {
-  const { pool } = await testDatabase(t);
-  await maintainLogs(pool);
   let away = true;
   const query = (...args: unknown[]) =>
     away ? Promise.reject(new Error('away')) : (pool.query as (...all: unknown[]) => unknown)(...args);
