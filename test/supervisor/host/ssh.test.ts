@@ -4,9 +4,10 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { formatCommandLine } from '../../../supervisor/host/ssh/command-line.ts';
+import type { SshTarget } from '../../../supervisor/host/ssh/hosts.ts';
 import type { SupervisorOptions } from '../../../supervisor/supervisor.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { amount } from '../../runner/soak.ts';
+import { amount, soakTest } from '../../runner/soak.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { noSshd, type Sshd, startSshd } from './sshd.ts';
 
@@ -32,11 +33,13 @@ interface Bench {
 
 async function bench(
   t: Test,
-  changes: Readonly<Record<string, unknown>> = {},
+  hosts: readonly Readonly<Record<string, unknown>>[] = [{}],
   options: Partial<SupervisorOptions> = {},
 ): Promise<Bench> {
   const sshd = await startSshd(t);
-  const fixture = await startSupervisorFixture(t, { sshTargets: await sshd.targets(changes), ...options });
+  const sshTargets: SshTarget[] = [];
+  for (const changes of hosts) sshTargets.push(...(await sshd.targets(changes)));
+  const fixture = await startSupervisorFixture(t, { sshTargets, ...options });
   const runner = await fixture.install({ slug: 'runner', capabilities: ['host.ssh'], code: RUNNER });
   const session = await fixture.session();
   const run: Bench['run'] = async (command, options, hostId) => {
@@ -115,12 +118,21 @@ t.test('a command', { skip: noSshd }, async (t) => {
 });
 
 t.test('hosts', { skip: noSshd }, async (t) => {
+  const { fixture, run, sshd } = await bench(t, [
+    {},
+    { id: 'changed', hostKeys: [`SHA256:${'A'.repeat(43)}`] },
+    { id: 'strange', privateKeyFile: 'stranger' },
+    { id: 'away', port: 1 },
+  ]);
   await t.test('are those of the account, and others are as if they were not there', async (t) => {
-    const { fixture, run } = await bench(t);
     const listed = await fixture.call('POST', `/sessions/${await fixture.session()}/tools/runner__hosts`, {
       arguments: {},
     });
-    t.equal(listed.body.content[0].text, '[{"id":"web","name":"Web server"}]');
+    const ids = ['web', 'changed', 'strange', 'away'];
+    t.same(
+      JSON.parse(listed.body.content[0].text),
+      ids.map((id) => ({ id, name: 'Web server' })),
+    );
     t.match(await run('id', {}, 'elsewhere'), /no SSH host of this account has this id/);
     await fixture.install({ slug: 'runner2', account: 'bob', capabilities: ['host.ssh'], code: RUNNER });
     const bobs = await fixture.session('bob');
@@ -131,19 +143,16 @@ t.test('hosts', { skip: noSshd }, async (t) => {
     t.match(refused.body.content[0].text, /no SSH host of this account has this id/);
   });
   await t.test('that show another key are sent nothing', async (t) => {
-    const { run, sshd } = await bench(t, { hostKeys: [`SHA256:${'A'.repeat(43)}`] });
-    t.match(await run('id'), /Web server shows another host key than the pinned one/);
+    t.match(await run('id', {}, 'changed'), /Web server shows another host key than the pinned one/);
     await eventually(async () => sshd.open() === 0);
   });
   await t.test('that refuse our key, or are away, say so', async (t) => {
-    const { run, sshd } = await bench(t, { privateKeyFile: 'stranger' });
-    t.match(await run('id'), /does not accept the configured key/);
+    t.match(await run('id', {}, 'strange'), /does not accept the configured key/);
     await eventually(async () => sshd.open() === 0);
-    const away = await bench(t, { port: 1 });
-    t.match(await away.run('id'), /Web server cannot be reached/);
+    t.match(await run('id', {}, 'away'), /Web server cannot be reached/);
   });
-  await t.test('are added by the account or the operator', async (t) => {
-    const { run } = await bench(t, {}, { sshTargets: [] });
+  await soakTest(t, 'are added by the account or the operator', async (t) => {
+    const { run } = await bench(t, []);
     t.match(await run('id'), /no SSH host of this account has this id/);
   });
   await t.test('in a file that is checked when the supervisor starts', async (t) => {
@@ -265,24 +274,22 @@ for (const [name, what] of amount({ quick: [fewerGrants], soak: [fewerGrants, un
   });
 
 t.test('connections', { skip: noSshd }, async (t) => {
-  await t.test('are bounded per installation', async (t) => {
+  await t.test('are bounded per installation, and close when it changes', async (t) => {
     const bounds = { total: 10, perInstallation: 2, idleMs: 60_000 };
-    const { run, fixture, sshd } = await bench(t, {}, { sshBounds: bounds });
+    const { run, fixture, sshd, runner } = await bench(t, [{}], { sshBounds: bounds });
     const done = join(sshd.folder, 'done');
     const two = [1, 2].map(() => run(`until [ -e ${done} ]; do sleep 0.1; done`));
     await eventually(async () => fixture.supervisor.ssh.size === 2);
     t.match(await run('id'), /2 SSH commands are running already/);
     writeFileSync(done, '');
     t.match(await Promise.all(two), [{ exitCode: 0 }, { exitCode: 0 }]);
+    t.equal(sshd.open(), 2);
+    await notifyInstallationChanged(fixture.pool, runner.installationId);
+    await eventually(async () => sshd.open() === 0);
   });
-  await t.test('close when they are idle, and when the installation changes', async (t) => {
-    const { run, sshd } = await bench(t, {}, { sshBounds: { total: 10, perInstallation: 2, idleMs: 50 } });
+  await t.test('close when they are idle', async (t) => {
+    const { run, sshd } = await bench(t, [{}], { sshBounds: { total: 10, perInstallation: 2, idleMs: 50 } });
     t.equal((await run('echo x')).stdout, 'x\n');
     await eventually(async () => sshd.open() === 0);
-    const other = await bench(t);
-    t.equal((await other.run('echo x')).stdout, 'x\n');
-    t.equal(other.sshd.open(), 1);
-    await notifyInstallationChanged(other.fixture.pool, other.runner.installationId);
-    await eventually(async () => other.sshd.open() === 0);
   });
 });
