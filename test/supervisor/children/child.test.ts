@@ -5,6 +5,7 @@ import { limits, MIB } from '../../../sdk/contract/limits.ts';
 import type { HostCall } from '../../../supervisor/children/child.ts';
 import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
 import { eventually } from '../../runner/eventually.ts';
+import { isSoak, listCases } from '../../runner/soak.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
 
 /** A deadline, and the time within which the child must then end on a busy machine. `bench/neighbours.ts` measures when the call ends. Milliseconds. */
@@ -57,19 +58,20 @@ t.test('the message of a bundle that throws is cut', async (t) => {
   await t.rejects(loading, { ...errorOf('load'), message: /^x{8192}$/ });
 });
 
-t.test('a promise whose own then throws is a failure of its handler', async (t) => {
-  const child = testChild(t, jail);
-  const handlers = {
-    first: 'return Object.assign(Promise.resolve(), { then() { throw new Error("from first"); } });',
-    second:
-      'return Object.defineProperty(Promise.resolve(), "constructor", { get() { throw new Error("from second"); } });',
-  };
-  const register = ([name, code]: [string, string]): string =>
-    `tools.${name} = { description: 'test', parameters: {}, handler() { ${code} } };`;
-  await child.load(bundleOf(Object.entries(handlers).map(register).join('\n')));
-  for (const name of Object.keys(handlers))
-    t.match(await callTool(child, name), { outcome: 'failed', message: `from ${name}` });
-});
+if (isSoak())
+  t.test('a promise whose own then throws is a failure of its handler', async (t) => {
+    const child = testChild(t, jail);
+    const handlers = {
+      first: 'return Object.assign(Promise.resolve(), { then() { throw new Error("from first"); } });',
+      second:
+        'return Object.defineProperty(Promise.resolve(), "constructor", { get() { throw new Error("from second"); } });',
+    };
+    const register = ([name, code]: [string, string]): string =>
+      `tools.${name} = { description: 'test', parameters: {}, handler() { ${code} } };`;
+    await child.load(bundleOf(Object.entries(handlers).map(register).join('\n')));
+    for (const name of Object.keys(handlers))
+      t.match(await callTool(child, name), { outcome: 'failed', message: `from ${name}` });
+  });
 
 t.test('a stop lets running calls finish, within its grace', async (t) => {
   const child = testChild(t, jail);
@@ -84,18 +86,19 @@ t.test('a stop lets running calls finish, within its grace', async (t) => {
   await slow;
 });
 
-t.test('a second stop leaves running calls their grace, and the shorter grace counts', async (t) => {
-  const child = testChild(t, jail);
-  await child.load(bundleOf(toolOf('await new Promise((resolve) => setTimeout(resolve, args)); return "done";')));
-  const quick = callTool(child, 'run', 50);
-  const slow = t.rejects(callTool(child, 'run', 20_000, 60_000), errorOf('dead'));
-  const first = child.stop({ graceMs: 60_000, terminateMs: TERMINATE_MS });
-  const second = child.stop({ graceMs: 2_000, terminateMs: TERMINATE_MS });
-  t.same(await quick, { outcome: 'answered', answer: 'done' });
-  await slow;
-  const ends = await Promise.all([first, second]);
-  t.match(ends, [{ code: 0 }, { code: 0 }], 'neither kills what ends when it is asked to');
-});
+if (isSoak())
+  t.test('a second stop leaves running calls their grace, and the shorter grace counts', async (t) => {
+    const child = testChild(t, jail);
+    await child.load(bundleOf(toolOf('await new Promise((resolve) => setTimeout(resolve, args)); return "done";')));
+    const quick = callTool(child, 'run', 50);
+    const slow = t.rejects(callTool(child, 'run', 20_000, 60_000), errorOf('dead'));
+    const first = child.stop({ graceMs: 60_000, terminateMs: TERMINATE_MS });
+    const second = child.stop({ graceMs: 2_000, terminateMs: TERMINATE_MS });
+    t.same(await quick, { outcome: 'answered', answer: 'done' });
+    await slow;
+    const ends = await Promise.all([first, second]);
+    t.match(ends, [{ code: 0 }, { code: 0 }], 'neither kills what ends when it is asked to');
+  });
 
 t.test('a stop is polite first: what listens leaves by itself, what does not is killed', async (t) => {
   const polite = testChild(t, jail);
@@ -120,17 +123,18 @@ t.test('a stop is polite first: what listens leaves by itself, what does not is 
   t.match(await blocked.stop({ graceMs: 0 }), { signal: 'SIGKILL', gone: true }, 'no grace: killed at once');
 });
 
-t.test('without the jail SIGTERM ends what does not listen', async (t) => {
-  const bare = await testJail(t, { walls: { node: true, os: false } });
-  const deaf = testChild(t, bare);
-  await deaf.load(bundleOf(toolOf('for (;;);')));
-  callTool(deaf, 'run').catch(() => undefined);
-  t.match(await deaf.stop({ graceMs: 50, terminateMs: TERMINATE_MS }), {
-    signal: 'SIGTERM',
-    requested: true,
-    gone: true,
+if (isSoak())
+  t.test('without the jail SIGTERM ends what does not listen', async (t) => {
+    const bare = await testJail(t, { walls: { node: true, os: false } });
+    const deaf = testChild(t, bare);
+    await deaf.load(bundleOf(toolOf('for (;;);')));
+    callTool(deaf, 'run').catch(() => undefined);
+    t.match(await deaf.stop({ graceMs: 50, terminateMs: TERMINATE_MS }), {
+      signal: 'SIGTERM',
+      requested: true,
+      gone: true,
+    });
   });
-});
 
 t.test('what a handler throws and vetoes', async (t) => {
   const child = testChild(t, jail);
@@ -164,14 +168,15 @@ t.test('what a handler throws and vetoes', async (t) => {
   t.equal(child.state, 'loaded', 'it lives through all of it');
 });
 
-for (const [name, code] of Object.entries({
+const loops: Readonly<Record<string, string>> = {
   'an endless loop': 'for (;;);',
   'an endless loop of microtasks':
     'const again = () => Promise.resolve().then(again); await again(); await new Promise(() => 0);',
   'a hopeless regular expression': '/^(a+)+$/.test("a".repeat(40) + "b");',
   'an endless loop in what is returned': 'return { toJSON() { for (;;); } };',
   'an endless loop in a timer': 'setTimeout(() => { for (;;); }); await new Promise(() => 0);',
-})) {
+};
+for (const [name, code] of listCases(loops, 'an endless loop', 'an endless loop of microtasks')) {
   t.test(`${name} ends at its deadline, and the child with it`, async (t) => {
     const child = testChild(t, jail);
     await child.load(bundleOf(toolOf(code)));
@@ -271,18 +276,19 @@ t.test('a caller may give up', async (t) => {
   await t.rejects(child.invoke({ kind: 'tools', name: 'run' }, {}, options), errorOf('aborted'));
 });
 
-t.test('a child that hangs in a call whose caller gave up is ended at the deadline of the call', async (t) => {
-  const child = testChild(t, jail);
-  await child.load(bundleOf(toolOf('console.log("hangs"); for (;;);')));
-  const caller = new AbortController();
-  const options = { invocationId: 'x', deadlineAt: Date.now() + DEADLINE_MS, signal: caller.signal };
-  const call = t.rejects(child.invoke({ kind: 'tools', name: 'run' }, {}, options), errorOf('aborted'));
-  while (child.lines.length === 0) await sleep(5);
-  caller.abort();
-  await call;
-  t.equal(child.state, 'loaded');
-  t.match((await child.ended).reason, /tools\.run took longer than its/);
-});
+if (isSoak())
+  t.test('a child that hangs in a call whose caller gave up is ended at the deadline of the call', async (t) => {
+    const child = testChild(t, jail);
+    await child.load(bundleOf(toolOf('console.log("hangs"); for (;;);')));
+    const caller = new AbortController();
+    const options = { invocationId: 'x', deadlineAt: Date.now() + DEADLINE_MS, signal: caller.signal };
+    const call = t.rejects(child.invoke({ kind: 'tools', name: 'run' }, {}, options), errorOf('aborted'));
+    while (child.lines.length === 0) await sleep(5);
+    caller.abort();
+    await call;
+    t.equal(child.state, 'loaded');
+    t.match((await child.ended).reason, /tools\.run took longer than its/);
+  });
 
 t.test('the handler of a call whose caller gave up before does not start', async (t) => {
   const child = testChild(t, jail);
@@ -295,16 +301,17 @@ t.test('the handler of a call whose caller gave up before does not start', async
   t.match(child.lines[0], { message: 'started', invocationId: 'wanted' });
 });
 
-t.test('a signal that is read after the deadline is already aborted', async (t) => {
-  const child = testChild(t, jail);
-  const code = `if (args !== 'wait') return 1;
+if (isSoak())
+  t.test('a signal that is read after the deadline is already aborted', async (t) => {
+    const child = testChild(t, jail);
+    const code = `if (args !== 'wait') return 1;
     await new Promise((resolve) => setTimeout(resolve, ${2 * DEADLINE_MS}));
     console.log(ctx.signal.reason.name);`;
-  await child.load(bundleOf(toolOf(code)));
-  await t.rejects(callTool(child, 'run', 'wait', DEADLINE_MS), errorOf('timeout'));
-  while (child.lines.length === 0) await sleep(5);
-  t.match(child.lines, [{ message: 'TimeoutError' }]);
-});
+    await child.load(bundleOf(toolOf(code)));
+    await t.rejects(callTool(child, 'run', 'wait', DEADLINE_MS), errorOf('timeout'));
+    while (child.lines.length === 0) await sleep(5);
+    t.match(child.lines, [{ message: 'TimeoutError' }]);
+  });
 
 t.test('signals: in a copy of the context, and the static methods of AbortSignal', async (t) => {
   const child = testChild(t, jail);
@@ -337,12 +344,13 @@ t.test('signals: in a copy of the context, and the static methods of AbortSignal
   });
 });
 
-t.test(
-  'signals of a signal that lives as long as the plugin are given up, and abort with it while somebody listens',
-  async (t) => {
-    const child = testChild(t, jail);
-    // More than the heap holds, if any of them stay.
-    const code = `const shutdown = new AbortController();
+if (isSoak())
+  t.test(
+    'signals of a signal that lives as long as the plugin are given up, and abort with it while somebody listens',
+    async (t) => {
+      const child = testChild(t, jail);
+      // More than the heap holds, if any of them stay.
+      const code = `const shutdown = new AbortController();
     const seen = [];
     const make = [
       () => AbortSignal.any([new AbortController().signal, shutdown.signal]),
@@ -359,20 +367,20 @@ t.test(
     }
     shutdown.abort('over');
     return [seen, kept.aborted];`;
-    await child.load(bundleOf(toolOf(code)));
-    t.same(await callTool(child, 'run', {}, 120_000), {
-      outcome: 'answered',
-      answer: [
-        [
-          [0, 'over'],
-          [1, 'over'],
-          [2, 'over'],
+      await child.load(bundleOf(toolOf(code)));
+      t.same(await callTool(child, 'run', {}, 120_000), {
+        outcome: 'answered',
+        answer: [
+          [
+            [0, 'over'],
+            [1, 'over'],
+            [2, 'over'],
+          ],
+          true,
         ],
-        true,
-      ],
-    });
-  },
-);
+      });
+    },
+  );
 
 t.test('calls beyond what may wait are refused', async (t) => {
   const child = testChild(t, jail);
@@ -475,25 +483,26 @@ t.test('log lines: levels, cut to size, and what is thrown outside of handlers',
   t.equal(child.state, 'loaded');
 });
 
-t.test(
-  'log data of objects that all link to each other is cut, without following every path through them',
-  async (t) => {
-    const child = testChild(t, jail);
-    // An enumerable getter counts how often the data is read.
-    const code = `let reads = 0;
+if (isSoak())
+  t.test(
+    'log data of objects that all link to each other is cut, without following every path through them',
+    async (t) => {
+      const child = testChild(t, jail);
+      // An enumerable getter counts how often the data is read.
+      const code = `let reads = 0;
     const nodes = Array.from({ length: 8 }, (_, id) => ({ id, get reads() { return (reads += 1); } }));
     for (const node of nodes) node.links = nodes.filter((other) => other !== node);
     host.log.info('state', nodes); host.log.info('three', { three: 3n, nodes: nodes.slice(0, 3).map(({ id }) => id) });
     return reads;`;
-    await child.load(bundleOf(toolOf(code)));
-    const { answer } = (await callTool(child, 'run', {}, 60_000)) as { answer: number };
-    t.ok(answer > 8 && answer <= 16_384, `${answer} reads`);
-    t.match(child.lines, [
-      { message: 'state', data: /^\[\{"id":0,"reads":\d+,"links":\[\{"id":1,/, truncated: true },
-      { message: 'three', data: { three: '3', nodes: [0, 1, 2] }, truncated: false },
-    ]);
-  },
-);
+      await child.load(bundleOf(toolOf(code)));
+      const { answer } = (await callTool(child, 'run', {}, 60_000)) as { answer: number };
+      t.ok(answer > 8 && answer <= 16_384, `${answer} reads`);
+      t.match(child.lines, [
+        { message: 'state', data: /^\[\{"id":0,"reads":\d+,"links":\[\{"id":1,/, truncated: true },
+        { message: 'three', data: { three: '3', nodes: [0, 1, 2] }, truncated: false },
+      ]);
+    },
+  );
 
 t.test('the causes of an error are in its message, its stack and its log data', async (t) => {
   const child = testChild(t, jail);
@@ -592,10 +601,11 @@ t.test('a generator yields ahead of its reader only so far, and ends with the ca
   t.equal(child.state, 'loaded');
 });
 
-t.test('a generator that yields a value that is not JSON is ended', async (t) => {
-  const child = testChild(t, jail);
-  await child.load(
-    bundleOf(`
+if (isSoak())
+  t.test('a generator that yields a value that is not JSON is ended', async (t) => {
+    const child = testChild(t, jail);
+    await child.load(
+      bundleOf(`
     const { promise: ended, resolve: end } = Promise.withResolvers();
     providers.odd = {
       models: [{ id: 'm', name: 'M' }],
@@ -608,13 +618,13 @@ t.test('a generator that yields a value that is not JSON is ended', async (t) =>
       },
     };
     tools.ended = { description: 'e', parameters: {}, handler: () => ended };`),
-  );
-  const target = { kind: 'providers', name: 'odd' } as const;
-  const options = { invocationId: 'odd', deadlineAt: Date.now() + 60_000, onDelta: () => () => Promise.resolve() };
-  const failed = await child.invoke(target, { request: {}, settings: {} }, options);
-  t.match(failed, { outcome: 'failed', message: /BigInt/ });
-  t.match(await callTool(child, 'ended'), { answer: 'ended' });
-});
+    );
+    const target = { kind: 'providers', name: 'odd' } as const;
+    const options = { invocationId: 'odd', deadlineAt: Date.now() + 60_000, onDelta: () => () => Promise.resolve() };
+    const failed = await child.invoke(target, { request: {}, settings: {} }, options);
+    t.match(failed, { outcome: 'failed', message: /BigInt/ });
+    t.match(await callTool(child, 'ended'), { answer: 'ended' });
+  });
 
 t.test('an idle child gives the memory of its start back', async (t) => {
   await eventually(async () => idle.rss() < idleBytes - MIB);

@@ -8,10 +8,10 @@ import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
-const INSTALLATIONS = amount({ quick: 16, soak: 1_000 });
+const INSTALLATIONS = amount({ quick: 8, soak: 1_000 });
 /** As many of each account; the first is required. */
 const OF_ACCOUNT = 4;
-const PLACES = amount({ quick: 6, soak: 100 });
+const PLACES = amount({ quick: 3, soak: 100 });
 /** A link's budget and a tool's, with what the whole answer may take more: much, where other tests run beside this one. */
 const [HOOK_MS, TOOL_MS] = amount({ quick: [60_000, 90_000], soak: [20_000, 75_000] });
 const GUARD = `middleware.inboundMessage = (ctx) => { ctx.cancel('seen'); };`;

@@ -12,6 +12,7 @@ import { makeJail } from '../../../supervisor/jail/jail.ts';
 import { nodeFlags } from '../../../supervisor/jail/node-flags.ts';
 import { childProgram } from '../../runner/child-program.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
+import { amount } from '../../runner/soak.ts';
 import { bundleOf, testChild, testJail } from '../children/jailed-child.ts';
 
 const program = await childProgram();
@@ -52,7 +53,7 @@ t.test('a child starts without a code cache, and with one that V8 rejects', asyn
   const source = cached.subarray(0, 4 + cached.readUInt32LE(0));
   const rejected = Buffer.concat([source, randomBytes(64)]);
   for (const [name, cachedProgram] of Object.entries({ cached, rejected, none: null }))
-    for (const os of [true, false]) {
+    for (const os of amount({ quick: [true], soak: [true, false] })) {
       const child = testChild(t, await testJail(t, { program, cachedProgram, walls: { node: true, os } }));
       await t.resolves(child.load(bundleOf('')), `${name}, ${os ? 'with' : 'without'} bubblewrap`);
     }

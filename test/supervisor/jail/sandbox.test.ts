@@ -10,6 +10,7 @@ import { findRefusal, openSandbox, type SandboxMode } from '../../../supervisor/
 import { noPluginUser, PLUGIN_USER } from '../../fixtures/foreign-user.ts';
 import { childProgram } from '../../runner/child-program.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
+import { listCases } from '../../runner/soak.ts';
 import { bundleOf, callTool, testChild, toolOf } from '../children/jailed-child.ts';
 
 async function open(t: Test, mode: SandboxMode, bubblewrap: string | null = null) {
@@ -124,7 +125,7 @@ const firstTime = (lines: string) => (folder: string) => {
 };
 
 const accidents = { 'is late': 'exec /bin/sleep 60', 'is killed': 'kill -9 $$', 'loses its helper': 'kill -9 $PPID' };
-for (const [name, lines] of Object.entries(accidents))
+for (const [name, lines] of listCases(accidents, 'is killed'))
   t.test(`a test of the walls that ${name} is made again`, async (t) => {
     const sandbox = await open(t, 'auto', await wrappedBubblewrap(t, firstTime(lines)));
     t.match(sandbox, { state: 'full', runAs: noPluginUser ? null : PLUGIN_USER });

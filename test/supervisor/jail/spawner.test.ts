@@ -10,12 +10,13 @@ import { endings } from '../../plugins/hostile-programs.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { killProcess, temporaryFolder } from '../../runner/harness.ts';
 import { listCandidates } from '../../runner/leak-guard.ts';
+import { amount } from '../../runner/soak.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
 import { isRunning } from './running-process.ts';
 
 const NAME = 'bulkhead-spawner'.slice(0, 15);
-const AT_ONCE = 8;
-const FLOODS = 5;
+const AT_ONCE = amount({ quick: 4, soak: 8 });
+const FLOODS = amount({ quick: 2, soak: 5 });
 
 /** Lists the spawner processes of this process. */
 function spawners(): number[] {
@@ -32,6 +33,8 @@ function spawners(): number[] {
 }
 
 t.test('many children at once have one spawner, and it leaves after the last of them', async (t) => {
+  // Those of the file before in this process.
+  await eventually(async () => spawners().length === 0);
   const jail = await testJail(t);
   const children = Array.from({ length: AT_ONCE }, () => testChild(t, jail));
   await Promise.all(children.map((child) => child.load(bundleOf(toolOf('return args.n;')))));

@@ -12,7 +12,7 @@ import { whyMissing } from '../../runner/programs.ts';
 import { amount } from '../../runner/soak.ts';
 
 const HOLDER = fileURLToPath(new URL('jail-holder.ts', import.meta.url));
-const ROUNDS = amount({ quick: 2, soak: 20 });
+const ROUNDS = amount({ quick: 1, soak: 20 });
 const WITHIN_MS = 60_000;
 /** Short, to find a jail that is being built. */
 const POLL_MS = 5;
