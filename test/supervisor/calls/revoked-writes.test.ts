@@ -5,6 +5,7 @@ import t, { type Test } from 'tap';
 import { WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { openFiles } from '../../runner/open-ends.ts';
+import { listCases } from '../../runner/soak.ts';
 import { asCommand, runCommand, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
@@ -79,8 +80,10 @@ const rowWrites: Readonly<Record<string, { table: string; statement: string; mem
     given: ['agent-1', 'hello'],
   },
 };
-for (const [name, what] of Object.entries(ends))
-  for (const [thing, { table, statement, member, given }] of Object.entries(rowWrites))
+for (const [name, what] of listCases(ends, 'fewer grants', 'an uninstall'))
+  for (const [thing, { table, statement, member, given }] of name === 'fewer grants'
+    ? Object.entries(rowWrites)
+    : listCases(rowWrites, 'a stored value'))
     t.test(`${name}: ${thing} that waits for the database`, async (t) => {
       const fixture = shared.withNewAccount();
       const code = given === 'bytes' ? CODE.replace('...args.given', 'new Uint8Array([104, 105])') : CODE;
@@ -100,7 +103,7 @@ for (const [name, what] of Object.entries(ends))
 const MANY = 60;
 const namesIn = (folder: string) => readdir(folder).catch((): string[] => []);
 
-for (const [name, what] of Object.entries(ends))
+for (const [name, what] of listCases(ends, 'fewer grants'))
   t.test(`${name}: files of the workspace, one after the other`, async (t) => {
     const fixture = shared.withNewAccount();
     const made = await fixture.install({ capabilities: CAPABILITIES, code: CODE });
