@@ -17,6 +17,7 @@ import { ResultTurns } from '../../../supervisor/host/result-turns.ts';
 import { type ListeningServer, listenOn, serve } from '../../fixtures/listening-server.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { whyMissing } from '../../runner/programs.ts';
+import { amount, listCases } from '../../runner/soak.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../children/jailed-child.ts';
 import { startDns } from './dns-server.ts';
 import { makeCertificate, type Plugin, pluginWith } from './http-target.ts';
@@ -97,10 +98,11 @@ t.test('the connection uses the first DNS answer', async (t) => {
   t.equal((await plugin.fetch(`http://api.test:${first.port}/`)).bodyText, 'second', 'each call looks anew');
 });
 
+/** http-addresses.test.ts judges addresses without a request. */
+const alwaysRefused = [['127.0.0.1'], [PUBLIC, '::1']];
 const notPublic = [
-  ['127.0.0.1'],
+  ...alwaysRefused,
   [PUBLIC, '127.0.0.1'],
-  [PUBLIC, '::1'],
   ['::ffff:7f00:1'],
   ['64:ff9b::7f00:1'],
   ['2002:7f00:1::'],
@@ -109,7 +111,7 @@ const notPublic = [
   ['fd00::1'],
   ['0.0.0.0'],
 ];
-for (const answers of notPublic)
+for (const answers of amount({ quick: alwaysRefused, soak: notPublic }))
   t.test(`a name that answers ${answers.join(' and ')} is refused`, async (t) => {
     const inside = await serve(t, (_request, response) => response.end('inside'));
     const plugin = await pluginWith(t, ['evil.test']);
@@ -197,7 +199,7 @@ const slow: Readonly<Record<string, Parameters<typeof serve>[1]>> = {
   },
   'a body that stops': (_request, response) => void response.write('x'),
 };
-for (const [name, listener] of Object.entries(slow))
+for (const [name, listener] of listCases(slow, 'a body in drops'))
   t.test(`slow: ${name}`, async (t) => {
     const server = await serve(t, listener);
     const plugin = await reaching(t, server);
@@ -245,7 +247,7 @@ const huge: Readonly<Record<string, { listener: Parameters<typeof serve>[1]; mes
     message: /headers over 65536 bytes/,
   },
 };
-for (const [name, { listener, message }] of Object.entries(huge))
+for (const [name, { listener, message }] of listCases(huge, 'a gzip bomb', 'half a megabyte of headers'))
   t.test(`huge: ${name}`, async (t) => {
     const server = await serve(t, listener);
     const plugin = await reaching(t, server);
@@ -692,7 +694,7 @@ t.test('an endless body waits for its reader, and ends at the limit', async (t) 
   t.ok(written < 32 * MIB, `${written} bytes`);
 });
 
-for (const coding of ['identity', 'gzip'])
+for (const coding of amount({ quick: ['gzip'], soak: ['identity', 'gzip'] }))
   t.test(`of a body in parts of one byte, few wait for the reader: ${coding}`, async (t) => {
     const body = coding === 'gzip' ? gzipSync(randomBytes(100_000)) : randomBytes(100_000);
     const parts = [...body].map((byte) => `1\r\n${String.fromCharCode(byte)}\r\n`).join('');

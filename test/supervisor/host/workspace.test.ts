@@ -185,7 +185,7 @@ t.test('anything but a regular file is neither read nor replaced', async (t) => 
 });
 
 /** Of calls, and of swaps meanwhile. */
-const [ROUNDS, SWAPS] = amount({ quick: [80, 40], soak: [400, 200] });
+const [ROUNDS, SWAPS] = amount({ quick: [30, 15], soak: [400, 200] });
 t.test('a link swapped in while calls run leads nowhere', async (t) => {
   const { workspaces, write, read, root, outside } = await open(t, { bytes: 10 * MIB, files: 10_000 });
   await write('dir/secret.txt', 'inside');
