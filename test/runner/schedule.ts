@@ -54,7 +54,8 @@ const LONGEST_IN_SOAK: readonly string[] = [
 /**
  * Files that only a soak run has, and a run that names them: storms, which kill processes for minutes, large or many packages
  * that say little more than the small ones of other files, a crash loop whose parts other files prove, costs that do not grow
- * with the rows, and a real Prometheus, whose rules and queries a quick run checks without a service. The whole quick run has to stay below 15 minutes.
+ * with the rows, a second client of a protocol, and a real Prometheus, whose rules and queries a quick run checks without a
+ * service. The whole quick run has to stay below 15 minutes.
  */
 export const SOAK_ONLY: readonly string[] = [
   'test/storm/service.test.ts',
@@ -63,6 +64,9 @@ export const SOAK_ONLY: readonly string[] = [
   'test/storm/database-away.test.ts',
   'test/storm/updates.test.ts',
   'test/storm/fail-points-supervisor.test.ts',
+  'test/storm/rolling-update.test.ts',
+  'test/supervisor/delivery/recovered.test.ts',
+  'test/supervisor/mcp/mcp-programs.test.ts',
   'test/corpora/foreign-lists.test.ts',
   'test/bench/only.test.ts',
   'test/bench/postgres.test.ts',
