@@ -203,19 +203,13 @@ const TOGETHER: readonly (readonly string[])[] = [
     'test/deploy/cluster-record.test.ts',
     'test/db/files/shared-blobs.test.ts',
     'test/db/files/blob-streams.test.ts',
-    'test/deploy/crash.test.ts',
-    'test/deploy/stopping.test.ts',
+    'test/deploy/recovery.test.ts',
     'test/deploy/data-dir-owner.test.ts',
     // Each check of a backup drops what a killed one left on the server, and that of cluster-record.test.ts would do it for these.
     'test/deploy/interrupted-checks.test.ts',
     'test/db/backup/lost-blobs.test.ts',
   ],
-  [
-    'test/deploy/local.test.ts',
-    'test/deploy/prometheus.test.ts',
-    'test/deploy/no-bubblewrap.test.ts',
-    'test/deploy/backup.test.ts',
-  ],
+  ['test/deploy/local.test.ts', 'test/deploy/prometheus.test.ts', 'test/deploy/no-bubblewrap.test.ts'],
   [
     'test/deploy/replace.test.ts',
     'test/deploy/database-faults.test.ts',
