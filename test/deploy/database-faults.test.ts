@@ -1,14 +1,18 @@
 /**
  * The database refuses this service in each way that passes by itself: another password, a read-only server, a missing
  * database, a full disk. Callers are told to retry, webhooks are accepted and delivered afterwards, and nothing is restarted.
+ * Then SIGTERM: what is under way ends well, what was accepted is delivered by the next start, and the parts go in order.
  */
-import { execFile } from 'node:child_process';
+import assert from 'node:assert/strict';
+import { execFile, execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { closeSync, constants, existsSync, openSync, writeSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
 import t from 'tap';
+import { withConnection } from '../../db/postgres/dedicated-connection.ts';
 import { startEmbedded } from '../../db/postgres/embedded.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { fileList } from '../api/package/packages.ts';
@@ -16,6 +20,7 @@ import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { isSoak } from '../runner/soak.ts';
+import { startProcess } from '../supervisor/supervisor-process.ts';
 import { operator } from './operator-command.ts';
 import { type Answer, startOnly, startServiceFixture } from './service-fixture.ts';
 
@@ -29,7 +34,16 @@ capabilities: [host.storage]
 ---
 `;
 const INDEX = `
-channel.receive = async (request) => { await host.storage.set('got ' + request.bodyText, true); };
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+middleware.inboundMessage = async (ctx) => {
+  await host.storage.set('begun', true);
+  await pause(2500);
+  return { message: { text: ctx.message.text + ', taken' } };
+};
+channel.receive = async (request) => {
+  await host.storage.set('got ' + request.bodyText, request.attempt);
+  await pause(100);
+};
 tools.got = {
   description: 'Lists the received requests',
   parameters: { type: 'object' },
@@ -37,7 +51,10 @@ tools.got = {
 };
 `;
 
-const disk = await mountSmallDisk(t, DISK_MEGABYTES);
+/** Sent right before the stop. */
+const WEBHOOKS = 20;
+
+const disk = isSoak() ? await mountSmallDisk(t, DISK_MEGABYTES) : null;
 const dataDir = disk === null ? await temporaryFolder(t) : join(disk.folder, 'database');
 /** For backups. */
 const small = await mountSmallDisk(t, 1);
@@ -64,7 +81,7 @@ const password = decodeURIComponent(new URL(postgres.url).password);
 interface Fault {
   readonly name: string;
   readonly skip?: string | false;
-  /** The service learns of it as of another one: from an error when it connects. */
+  /** The service learns of it as of another one: it cannot connect, or every write fails. */
   readonly isVariation?: true;
   begin(): Promise<void>;
   end(): Promise<void>;
@@ -112,6 +129,7 @@ const faults: readonly Fault[] = [
   },
   {
     name: 'the database is being restored under another name',
+    isVariation: true,
     readyz: /(the|to the) database is (unavailable|lost)/,
     answers: { read: [503], write: [503] },
     begin: () => administer('postgres', 'ALTER DATABASE bulkhead ALLOW_CONNECTIONS false', CUT, RENAME),
@@ -124,6 +142,7 @@ const faults: readonly Fault[] = [
   },
   {
     name: 'the disk of the database is full',
+    isVariation: true,
     skip: disk === null && NO_DISK,
     readyz: /accepts no writes: .*No space left/,
     // Small rows still fit into pages with free space.
@@ -137,8 +156,27 @@ const faults: readonly Fault[] = [
   },
 ];
 
-const service = await startServiceFixture(t, { DATA_DIR: await temporaryFolder(t), DATABASE_URL: postgres.url });
-const made = async (answer: Promise<Answer>): Promise<Answer['body']> => (await answer).body;
+/** Opens a pipe that has no room for another byte, as of a pager that is not read. */
+function openFullPipe(path: string): number {
+  execFileSync('mkfifo', [path]);
+  const fd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
+  for (const bytes of [4_096, 1])
+    try {
+      for (;;) writeSync(fd, Buffer.alloc(bytes, '\n'));
+    } catch (error) {
+      assert.equal((error as NodeJS.ErrnoException).code, 'EAGAIN');
+    }
+  return fd;
+}
+const log = openFullPipe(join(await temporaryFolder(t), 'log'));
+t.teardown(() => closeSync(log));
+const env = { DATA_DIR: await temporaryFolder(t), DATABASE_URL: postgres.url };
+const service = await startServiceFixture(t, env, undefined, { stderrTo: log });
+async function made(answer: Promise<Answer>): Promise<Answer['body']> {
+  const { status, body } = await answer;
+  assert.ok(status < 300, JSON.stringify(body));
+  return body;
+}
 const { id: plugin } = await made(service.call('POST', '/api/plugins', { slug: 'inbox', displayName: 'Inbox' }));
 const files = fileList({ 'readme.md': README, 'index.ts': INDEX });
 await made(service.call('POST', `/api/plugins/${plugin}/versions`, { semVer: '1.0.0', files }));
@@ -167,12 +205,15 @@ t.test('an ordinary role is told what it lacks, in one sentence', async (t) => {
   await administer('postgres', "CREATE ROLE guest LOGIN PASSWORD 'guest'", 'CREATE DATABASE guests');
   const url = new URL(postgres.url);
   Object.assign(url, { username: 'guest', password: 'guest', pathname: '/guests' });
-  const start = await startOnly({ DATA_DIR: await temporaryFolder(t), DATABASE_URL: url.href });
-  t.match(await start.exited, {
-    code: 1,
-    stderr:
-      /^DATABASE_URL does not work: The role “guest” may not create tables in database “guests”\. Run ALTER DATABASE [^\n]+\.\n$/,
-  });
+  const lacks = /The role “guest” may not create tables in database “guests”\. Run ALTER DATABASE /;
+  await t.rejects(migrate(url.href), { message: lacks });
+  if (isSoak()) {
+    const start = await startOnly({ DATA_DIR: await temporaryFolder(t), DATABASE_URL: url.href });
+    t.match(await start.exited, {
+      code: 1,
+      stderr: new RegExp(`^DATABASE_URL does not work: ${lacks.source}[^\\n]+\\.\\n$`),
+    });
+  }
   await administer('postgres', 'ALTER DATABASE guests OWNER TO guest');
   t.ok((await migrate(url.href)).length > 0, 'which helps');
   const file = join(await temporaryFolder(t), 'guest.backup');
@@ -234,3 +275,45 @@ for (const { name, skip = false, readyz, answers, begin, end } of chosen)
     for (const [what, call] of calls) t.ok((await call()).status < 300, `${what}: works again`);
     t.notMatch(service.lines.join('\n'), /Restarting it/, 'no process was restarted');
   });
+
+t.test('a stop in the middle of everything, while the log is not read', async (t) => {
+  const context = { message: { id: 'm', from: 'u', text: 'Two loaves', attachments: [] } };
+  const hook = service.session('POST', `/sessions/${session}/hooks/inboundMessage`, { context });
+  await eventually(async () => (await received()).includes('begun'));
+  const accepted: string[] = [];
+  for (let index = 0; index < WEBHOOKS; index += 1)
+    if ((await receive(String(index))) === 200) accepted.push(`got ${index}`);
+  const upload = service.call('POST', `/api/plugins/${plugin}/versions`, { semVer: '1.1.0', files }).catch(() => null);
+  const commands = (await service.processes()).map(({ command }) => command);
+  t.notOk(
+    commands.some((command) => command.includes('postgres')),
+    'with DATABASE_URL no PostgreSQL is started',
+  );
+  t.notOk(existsSync(join(service.env.DATA_DIR, 'postgres')), 'and no data directory of one is made');
+  service.kill('SIGTERM');
+
+  t.match(await hook, {
+    status: 200,
+    body: { action: 'continue', context: { message: { text: 'Two loaves, taken' } } },
+  });
+  // It arrived before the signal, or was refused a connection; it is not left half-way.
+  const uploaded = await upload;
+  t.ok(uploaded === null || uploaded.status === 201, `publish: ${uploaded?.status}`);
+  t.match(await service.exited, {
+    code: 0,
+    stdout: /stopping\nthe API stopped\nthe supervisor stopped$/,
+  });
+  t.same(await service.leftovers(), []);
+  t.equal(accepted.length, WEBHOOKS, 'all were accepted');
+
+  const { DATA_DIR, SUPERVISOR_PORT } = service.env;
+  await startProcess(t, { url: postgres.url, dataDir: DATA_DIR }, { SUPERVISOR_PORT });
+  const missing = await eventually(async () => {
+    const seen = new Set(await received().catch(() => []));
+    return accepted.every((key) => seen.has(key)) && 'none';
+  });
+  t.equal(missing, 'none', 'every accepted webhook reached the plugin');
+  const versions = 'SELECT 1 FROM versions WHERE plugin_id = $1';
+  const { rowCount } = await withConnection(postgres.url, {}, (client) => client.query(versions, [plugin]));
+  t.equal(rowCount, uploaded === null ? rowCount : 2);
+});

@@ -82,7 +82,7 @@ t.test('variables that would configure what tests start are removed, all others 
 t.test('a run of named files wants the programs that these look for', async (t) => {
   t.same(findWantedPrograms(globSync('test/house/*.test.ts', { cwd: ROOT })), []);
   t.same(findWantedPrograms(['test/supervisor/host/ssh.test.ts']), ['bwrap', 'ssh-keygen', 'sshd'], 'by their imports');
-  t.match(findWantedPrograms(['test/deploy/stopping.test.ts']), ['bwrap'], 'by the service that they start');
+  t.match(findWantedPrograms(['test/deploy/npm-start.test.ts']), ['bwrap'], 'by the service that they start');
   const folder = t.testdir({
     'starts.test.ts': "fork(new URL('holder.ts', import.meta.url))",
     'holder.ts': `whyMissing('${'bwrap'}')`,
