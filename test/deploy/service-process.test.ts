@@ -5,9 +5,11 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { replaceServices } from '../../deploy/replacement.ts';
 import { MALLOC_ENVIRONMENT, ServiceProcess } from '../../deploy/service-process.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
-import { temporaryFolder } from '../runner/harness.ts';
+import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { amount, isSoak, soakTest } from '../runner/soak.ts';
 
 const MAIN = fileURLToPath(new URL('./service.ts', import.meta.url));
 const patient = new AbortController().signal;
@@ -82,7 +84,7 @@ t.test('a process that ends by itself is started again until it is stopped', asy
   t.equal(pids(lines).length, 2);
 });
 
-t.test('a process that is replaced during its restart is not left running', async (t) => {
+soakTest(t, 'a process that is replaced during its restart is not left running', async (t) => {
   const restart = Promise.withResolvers<void>();
   const replaced = Promise.withResolvers<void>();
   let starts = 0;
@@ -140,11 +142,37 @@ for (const [name, blocked] of [
     t.equal(pids(lines).length, blocked - 1);
   });
 
+t.test('a successor that fails or has a weaker sandbox replaces nothing and is not left running', async (t) => {
+  const { url } = await testDatabase(t);
+  const env = { ...bareEnvironment, DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
+  const [good, broken, weaker] = [
+    make('serves'),
+    make('starts-once', { FOLDER: await temporaryFolder(t) }),
+    make('weakens'),
+  ];
+  const all = [good, broken, weaker];
+  await Promise.all(all.map(({ service }) => service.start()));
+  const services = [good.service, broken.service];
+  await t.rejects(replaceServices({ services, env, readyTimeoutMs: PATIENCE_MS, signal: patient }), {
+    message: 'It has started before.',
+  });
+  await t.rejects(weaker.service.startSuccessor(PATIENCE_MS), {
+    message: "The sandbox of the new API is weaker than the old one's. Install bubblewrap.",
+  });
+  for (const { lines } of all) {
+    const [old = 0, successor = 0] = pids(lines);
+    t.notOk(await isGone(old));
+    t.ok(await isGone(successor));
+  }
+  await Promise.all(all.map(({ service }) => service.stop(patient)));
+});
+
 t.test('a process that cannot start reports one sentence', async (t) => {
-  await t.rejects(make('refuses').service.start(), { message: 'SETTING must be nice.' });
   await t.rejects(make('crashes').service.start(), {
     message: 'The API ended while starting: TypeError: nothing there',
   });
+  if (!isSoak()) return;
+  await t.rejects(make('refuses').service.start(), { message: 'SETTING must be nice.' });
   await t.rejects(make('killed').service.start(), { message: 'The API ended while starting: SIGKILL' });
 });
 
@@ -153,15 +181,17 @@ t.test('each failed restart is reported as such, not as another end of the first
   const { service, lines, notices } = make('starts-once', { FOLDER: folder });
   await service.start();
   process.kill(pids(lines)[0] ?? 0, 'SIGKILL');
-  t.ok(await until(() => notices.length >= 5));
+  const expected = amount({ quick: 3, soak: 5 });
+  t.ok(await until(() => notices.length >= expected));
   await service.stop(patient);
-  t.same(notices.slice(0, 5), [
+  const sentences = [
     'The API ended (SIGKILL). Restarting it in 250 ms.',
     'It has started before.',
     'The API did not start. Trying again in 500 ms.',
     'It has started before.',
     'The API did not start. Trying again in 1000 ms.',
-  ]);
+  ];
+  t.same(notices.slice(0, expected), sentences.slice(0, expected));
 });
 
 t.test('one that does not drain is ended by force', async (t) => {
@@ -173,12 +203,9 @@ t.test('one that does not drain is ended by force', async (t) => {
   t.ok(await isGone(pids(lines)[0] ?? 0));
 });
 
-for (const [behaviour, title] of [
-  ['serves', 'the process exits when its parent is killed'],
-  ['hangs-in-stop', 'it exits then also when its stop hangs'],
-  ['logs-in-stop', 'it exits then also when it logs what the parent no longer reads'],
-] as const)
-  t.test(title, (t) => killParent(t, behaviour));
+t.test('the process exits when its parent is killed', (t) => killParent(t, 'serves'));
+soakTest(t, 'it exits then also when its stop hangs', (t) => killParent(t, 'hangs-in-stop'));
+soakTest(t, 'it exits then also when it logs what the parent no longer reads', (t) => killParent(t, 'logs-in-stop'));
 
 async function killParent(t: Test, behaviour: string): Promise<void> {
   const script = `
@@ -218,7 +245,7 @@ const PEAK = `
   report();
 `;
 
-t.test('the chunks of bodies go back to the system, whatever lies between', async (t) => {
+soakTest(t, 'the chunks of bodies go back to the system, whatever lies between', async (t) => {
   const env = { ...bareEnvironment, ...MALLOC_ENVIRONMENT };
   const child = spawn(process.execPath, ['--expose-gc', '--eval', PEAK], { env, stdio: ['ignore', 'pipe', 'inherit'] });
   let output = '';

@@ -1,6 +1,13 @@
 /** A process as API and supervisor are, that does what BEHAVIOUR says. Run by service-process.test.ts. */
 import { mkdirSync } from 'node:fs';
-import { announceReady, refuseToStart, stopWithParent, waitForTurn } from '../../service/lifecycle/parent.ts';
+import {
+  announceReady,
+  refuseToStart,
+  type SandboxReport,
+  SUCCESSOR_VARIABLE,
+  stopWithParent,
+  waitForTurn,
+} from '../../service/lifecycle/parent.ts';
 import { openLogger } from '../../service/telemetry/logger.ts';
 
 /** Something that keeps the process alive, as a server does. */
@@ -25,6 +32,14 @@ switch (process.env.BEHAVIOUR) {
       refuseToStart(new Error('It has started before.'));
     }
     break;
+  case 'weakens': {
+    stopWithParent(async () => clearInterval(alive));
+    const isFirst = process.env[SUCCESSOR_VARIABLE] === undefined;
+    const sandbox: SandboxReport = isFirst ? { admits: 'all' } : { admits: 'operators', notice: 'Install bubblewrap.' };
+    await waitForTurn(isReady, sandbox);
+    await announceReady('http://localhost:1', isReady, sandbox);
+    break;
+  }
   case 'hangs-on-stop':
     process.on('SIGTERM', () => undefined);
     await announceReady('http://localhost:1', isReady);
