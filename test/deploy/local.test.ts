@@ -12,6 +12,7 @@ import t, { type Test } from 'tap';
 import { readConfig as readApiConfig } from '../../api/config.ts';
 import { makeDataDir } from '../../db/files/data-dir.ts';
 import { openPool } from '../../db/postgres/pool.ts';
+import { openIssuer } from '../../service/identity/tokens.ts';
 import { requireDatabase, requireDataDir } from '../../service/lifecycle/start-faults.ts';
 import { readConfig as readSupervisorConfig } from '../../supervisor/config.ts';
 import { forkProcess } from '../fixtures/forked-process.ts';
@@ -20,9 +21,9 @@ import { untilLockIsAwaited } from '../fixtures/lock-waits.ts';
 import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
 import { eventually } from '../runner/eventually.ts';
 import { killProcess, temporaryFolder, testDatabase } from '../runner/harness.ts';
-import { amount } from '../runner/soak.ts';
+import { amount, soakTest } from '../runner/soak.ts';
 import { processTree, stillRunning } from './process-tree.ts';
-import { type Environment, startOnly, startServiceFixture } from './service-fixture.ts';
+import { type Environment, freePorts, startOnly, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -34,10 +35,7 @@ const LINK = /http:\S+\/#code=[\w-]{43}/;
 /** PostgreSQL's own files take 60 MB of it. Less than any MIN_FREE_MEGABYTES that a test sets. */
 const DISK_MEGABYTES = 200;
 /** The start of the API interrupts a supervisor that runs; that of the supervisor is one step less. */
-const MOMENTS = amount({
-  quick: [/^starting PostgreSQL/, /^starting the API/],
-  soak: [/^starting PostgreSQL/, /^starting the API/, /^starting the supervisor/],
-});
+const MOMENTS = [/^starting PostgreSQL/, /^starting the API/, /^starting the supervisor/];
 const MUCH_MEGABYTES = 1_000_000;
 const PROVIDER = {
   name: 'acme',
@@ -61,7 +59,8 @@ const DATA_DIR = join(disk?.folder ?? (await temporaryFolder(t)), 'data');
 
 t.test('npm start -- --help prints help, any other argument is refused, and neither starts the service', async (t) => {
   const env = { ...process.env, DATA_DIR };
-  const help = await run('npm', ['start', '--silent', '--', '--help'], { cwd: ROOT, env });
+  const [program, words] = isLong ? ['npm', ['start', '--silent', '--']] : [process.execPath, [LOCAL]];
+  const help = await run(program, [...words, '--help'], { cwd: ROOT, env });
   t.match(help.stdout, /^Usage: npm start\n[\s\S]*\bPORT\b[\s\S]*docs\/settings\.md/);
   const refused = 'npm start accepts no “--port”: settings are environment variables. See npm start -- --help.\n';
   t.match(await run(process.execPath, [LOCAL, '--port'], { cwd: '/', env }).catch((error: unknown) => error), {
@@ -71,7 +70,8 @@ t.test('npm start -- --help prints help, any other argument is refused, and neit
   t.notOk(existsSync(DATA_DIR));
 });
 
-t.test('a signal while it starts stops it: no ready line, no trace', async (t) => {
+// npm-start.test.ts interrupts a start in every run.
+soakTest(t, 'a signal while it starts stops it: no ready line, no trace', async (t) => {
   for (const moment of MOMENTS) {
     const starting = await startOnly({ DATA_DIR });
     await starting.line(moment);
@@ -86,7 +86,7 @@ t.test('a signal while it starts stops it: no ready line, no trace', async (t) =
   }
 });
 
-t.test('a signal while migrations wait for a lock stops it, and they are not applied', async (t) => {
+soakTest(t, 'a signal while migrations wait for a lock stops it, and they are not applied', async (t) => {
   const { url, pool } = await testDatabase(t);
   const { rows } = await pool.query(
     'DELETE FROM migrations WHERE id = (SELECT max(id) FROM migrations) RETURNING name',
@@ -108,7 +108,8 @@ t.test('a signal while migrations wait for a lock stops it, and they are not app
   t.same((await pool.query('SELECT FROM migrations WHERE name = $1', [rows[0].name])).rows, []);
 });
 
-t.test('starts, signs in, runs a plugin, and stops without leftovers on each signal', async (t) => {
+// In every run, recovery.test.ts looks at such a start.
+soakTest(t, 'starts, signs in, runs a plugin, and stops without leftovers', async (t) => {
   const first = await startServiceFixture(t, { DATA_DIR });
   t.equal(first.lines.filter((line) => line === `bulkhead ready ${first.url}/`).length, 1, 'ready, said once');
   t.match(await first.call('GET', '/api/me'), { status: 200, body: { name: 'local' } });
@@ -130,60 +131,66 @@ t.test('starts, signs in, runs a plugin, and stops without leftovers on each sig
     stdout: /stopping\nthe API stopped\nthe supervisor stopped\nPostgreSQL stopped$/,
   });
   t.same(await first.leftovers(), [], 'SIGTERM leaves nothing running');
+});
 
-  await t.test('on a terminal it prints a sign-in link that works once, and Ctrl-C stops it', async (t) => {
-    const cwd = await temporaryFolder(t);
-    const [file, models] = [join(cwd, '.env'), join(cwd, 'models.json')];
-    await writeFile(models, '[]');
-    await writeFile(file, `MIN_FREE_MEGABYTES=${MUCH_MEGABYTES}\nMODELS_FILE=${models}\n`);
-    const terminal = startOnTerminal(t, { ...first.env, DATA_DIR, DATABASE_URL: '' }, cwd);
-    const link = await eventually(() => LINK.exec(terminal.output())?.[0] ?? false).catch(() =>
-      t.fail(terminal.output()),
-    );
-    const [address = '', code] = String(link).split('/#code=');
-    t.match(terminal.output(), /once, within five minutes; npm run -s token -- local --link makes another/);
-    const redeem = () =>
-      fetch(`${address}/api/sign-in`, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          'x-bulkhead-console': '1',
-          origin: address,
-          connection: 'close',
-        },
-        body: JSON.stringify({ code }),
-      });
-    const signedIn = await redeem();
-    t.match(await signedIn.json(), { name: 'local', operator: true });
-    t.equal((await redeem()).status, 401);
-    t.match(await first.call('GET', '/api/me'), { status: 200 }, 'the token of the first start still works');
-
-    const skip = disk === null ? NO_DISK : false;
-    await t.test('says which process is not ready, and keeps its .env after a crash', { skip }, async (t) => {
-      t.same(listUnready(terminal.output()), ['supervisor', 'API']);
-      const killMain = async (main: string) =>
-        killProcess((await processTree(terminal.pid)).find(({ command }) => command.includes(main))?.pid);
-      await writeFile(file, 'UPLOADS_AT_ONCE=abc\nACME_KEY=x\n');
-      await killMain('api/main.ts');
-      await eventually(() => /^The API is running again\.\r?$/m.test(terminal.output()));
-      t.same(listUnready(terminal.output()), ['supervisor', 'API', 'API']);
-      await writeFile(models, JSON.stringify([PROVIDER]));
-      await killMain('supervisor/main.ts');
-      await eventually(() => /^The supervisor is running again\.\r?$/m.test(terminal.output()));
+t.test('on a terminal it prints a sign-in link that works once, and Ctrl-C stops it', async (t) => {
+  const cwd = await temporaryFolder(t);
+  const [file, models] = [join(cwd, '.env'), join(cwd, 'models.json')];
+  await writeFile(models, '[]');
+  await writeFile(file, `MIN_FREE_MEGABYTES=${MUCH_MEGABYTES}\nMODELS_FILE=${models}\n`);
+  const DATABASE_URL = isLong ? '' : (await testDatabase(t)).url;
+  const terminal = startOnTerminal(t, { ...(await freePorts()), DATA_DIR, DATABASE_URL }, cwd);
+  const link = await eventually(() => LINK.exec(terminal.output())?.[0] ?? false).catch(() =>
+    t.fail(terminal.output()),
+  );
+  const [address = '', code] = String(link).split('/#code=');
+  t.match(terminal.output(), /once, within five minutes; npm run -s token -- local --link makes another/);
+  const redeem = () =>
+    fetch(`${address}/api/sign-in`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'x-bulkhead-console': '1',
+        origin: address,
+        connection: 'close',
+      },
+      body: JSON.stringify({ code }),
     });
+  const signedIn = await redeem();
+  t.match(await signedIn.json(), { name: 'local', operator: true });
+  t.equal((await redeem()).status, 401);
+  const authorization = `Bearer ${await (await openIssuer(DATA_DIR)).issue('local')}`;
+  const callMe = () => fetch(`${address}/api/me`, { headers: { authorization, connection: 'close' } });
+  t.equal((await callMe()).status, 200);
 
-    const running = await processTree(terminal.pid);
-    const service = running.find(({ command }) => command === `${process.execPath} ${LOCAL}`);
+  const skip = disk === null ? NO_DISK : false;
+  await t.test('says which process is not ready, and keeps its .env after a crash', { skip }, async (t) => {
+    t.same(listUnready(terminal.output()), ['supervisor', 'API']);
+    if (!isLong) return;
+    const killMain = async (main: string) =>
+      killProcess((await processTree(terminal.pid)).find(({ command }) => command.includes(main))?.pid);
+    await writeFile(file, 'UPLOADS_AT_ONCE=abc\nACME_KEY=x\n');
+    await killMain('api/main.ts');
+    await eventually(() => /^The API is running again\.\r?$/m.test(terminal.output()));
+    t.same(listUnready(terminal.output()), ['supervisor', 'API', 'API']);
+    await writeFile(models, JSON.stringify([PROVIDER]));
+    await killMain('supervisor/main.ts');
+    await eventually(() => /^The supervisor is running again\.\r?$/m.test(terminal.output()));
+  });
+
+  const running = await processTree(terminal.pid);
+  const service = running.find(({ command }) => command === `${process.execPath} ${LOCAL}`);
+  if (isLong) {
     t.match(await (await startOnly({ DATA_DIR })).exited, {
       code: 1,
       stderr: `DATA_DIR ${DATA_DIR} is in use by process ${service?.pid}; stop it or set another DATA_DIR.\n`,
     });
-    t.match(await first.call('GET', '/api/me'), { status: 200 }, 'another start is refused, and this one goes on');
-    terminal.pressCtrlC();
-    t.equal(await terminal.exited, 0);
-    const leftovers = () => stillRunning(running);
-    t.same(await eventually(async () => (await leftovers()).length === 0 && []).catch(leftovers), []);
-  });
+    t.equal((await callMe()).status, 200, 'another start is refused, and this one goes on');
+  }
+  terminal.pressCtrlC();
+  t.equal(await terminal.exited, 0);
+  const leftovers = () => stillRunning(running);
+  t.same(await eventually(async () => (await leftovers()).length === 0 && []).catch(leftovers), []);
 });
 
 t.test('a migration of a newer release is named', async (t) => {
@@ -195,7 +202,7 @@ t.test('a migration of a newer release is named', async (t) => {
   t.equal(await runMigrate(), 'the tables are of a newer release\n');
 });
 
-t.test('a migration without a second connection has not failed', async (t) => {
+soakTest(t, 'a migration without a second connection has not failed', async (t) => {
   const { url } = await testDatabase(t);
   const { hostname, port } = new URL(url);
   let connections = 0;
@@ -242,15 +249,13 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
   const taken = String(typeof address === 'object' ? address?.port : '');
   const nowhere = `postgres://user@localhost:${await freePort()}/database`;
   type Fault = readonly [Record<string, string>, RegExp];
-  const wrong: readonly Fault[] = [
-    [{ IDLE_STOP_SECONDS: '1.5' }, /^IDLE_STOP_SECONDS must be a whole number/],
+  const wrong: readonly Fault[] = [[{ IDLE_STOP_SECONDS: '1.5' }, /^IDLE_STOP_SECONDS must be a whole number/]];
+  const similar: readonly Fault[] = [
     [{ PORT: taken }, new RegExp(`^PORT ${taken} is in use`)],
     [
       { DATABASE_URL: url.replace(/\/\/[^@]+@/, '//stranger:wrong@') },
       /^DATABASE_URL does not work: password authentication/,
     ],
-  ];
-  const similar: readonly Fault[] = [
     [{ PORT: 'x' }, /^PORT must be a whole number/],
     [{ READS_PER_MINUTE: '-1' }, /^READS_PER_MINUTE must be a whole number/],
     [{ DATA_DIR: '/dev/null/data' }, /^DATA_DIR \/dev\/null\/data cannot be created/],
