@@ -8,10 +8,10 @@ import { parseSettings, sharedSettings } from '../../service/settings/settings.t
 import { describeMember } from '../../service/storage/membership.ts';
 import { startObjectStore } from '../object-store/object-store.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
-import { isSoak } from '../runner/soak.ts';
+import { isSoak, soakTest } from '../runner/soak.ts';
 import { openStorageFixture } from '../supervisor/supervisor-fixture.ts';
 import { operator } from './operator-command.ts';
-import { type ServiceFixture, startOnly, startServiceFixture } from './service-fixture.ts';
+import { type ServiceFixture, startApiAlone, startOnly, startServiceFixture } from './service-fixture.ts';
 
 const REFUSED = { status: 403, body: '<Error><Code>InvalidAccessKeyId</Code></Error>' };
 const CAUSE =
@@ -39,7 +39,12 @@ const readGauges = ({ env }: ServiceFixture): Promise<(string | undefined)[]> =>
     }),
   );
 
-t.test('API and supervisor start, log the cause and measure it', async (t) => {
+t.test('an API starts', async (t) => {
+  const { call } = await startApiAlone(t, env);
+  t.equal((await call('GET', '/api/plugins')).status, 200);
+});
+
+soakTest(t, 'API and supervisor start, log the cause and measure it', async (t) => {
   const service = await startServiceFixture(t, env);
   const written = [...service.lines, service.stderr()].join('\n');
   for (const name of ['api', 'supervisor'])

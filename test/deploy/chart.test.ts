@@ -14,6 +14,7 @@ import { RELEASE } from '../../service/settings/release.ts';
 import { supervisorSettings } from '../../service/settings/supervisor-settings.ts';
 import { supervisorMetrics } from '../../supervisor/records/metric-table.ts';
 import { temporaryFolder } from '../runner/harness.ts';
+import { soakTest } from '../runner/soak.ts';
 import { CHART, type Helm, type Labels, type Manifest, ROOT, unpackHelm } from './chart.ts';
 
 const run = promisify(execFile);
@@ -139,13 +140,17 @@ function typed(manifests: readonly Manifest[]): string[] {
 }
 
 t.test('Kubernetes knows every kind, field and value', options, async (t) => {
-  const folder = await temporaryFolder(t);
   for (const manifest of rendered.flat()) {
     const module = MODULES[`${manifest.apiVersion} ${manifest.kind}`];
     if (!t.ok(module, `${manifest.apiVersion} ${manifest.kind}`)) continue;
     const { [manifest.kind]: Model } = await import(`${module}/${manifest.kind}`);
     t.doesNotThrow(() => new Model(manifest).validate(), `${manifest.kind} ${manifest.metadata.name}`);
   }
+});
+
+soakTest(t, 'Kubernetes knows every field, also those that its schemas do not forbid', async (t) => {
+  if (!isHere) return;
+  const folder = await temporaryFolder(t);
   const misspelt = structuredClone(selectKind(plain, 'Deployment').slice(0, 1));
   for (const { spec } of misspelt) spec.template.spec.containers[0].redinessProbe = {};
   const complaints = await complaintsOfTypes(folder, { 'good.mts': rendered.flat(), 'bad.mts': misspelt });

@@ -18,6 +18,7 @@ import { freePort } from '../fixtures/free-port.ts';
 import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
 import { childPrograms } from '../runner/child-program.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { soakTest } from '../runner/soak.ts';
 
 const API = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
 const registry = new Registry();
@@ -90,7 +91,7 @@ t.test('migrations that are missing are named', async (t) => {
   }
 });
 
-t.test('a process starts before the migration of revoked keys, and names it', async (t) => {
+soakTest(t, 'a process starts before the migration of revoked keys, and names it', async (t) => {
   const { pool, url } = await testDatabase(t);
   await pool.query('DROP TABLE revoked_keys');
   await pool.query("DELETE FROM migrations WHERE name = '0086_revoked_keys'");
