@@ -11,10 +11,11 @@ import { bareSearchPath } from '../fixtures/bare-search-path.ts';
 import { noPluginUser, PLUGIN_USER } from '../fixtures/foreign-user.ts';
 import { eventually } from '../runner/eventually.ts';
 import { killProcess, type TestDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { isSoak, soakTest } from '../runner/soak.ts';
 import { startProcess } from '../supervisor/supervisor-process.ts';
 import { useSource } from './package-source.ts';
 import { type Seen, stillRunning } from './process-tree.ts';
-import { type ServiceFixture, startServiceFixture } from './service-fixture.ts';
+import { type Environment, type ServiceFixture, startServiceFixture } from './service-fixture.ts';
 
 const INSTALL = 'Install bubblewrap (apt-get install bubblewrap, dnf install bubblewrap) and start again';
 const isRoot = process.getuid?.() === 0;
@@ -134,12 +135,13 @@ t.test('starts, says what to install, and runs operators’ own plugins only', {
     return body.status === 'failed' && body;
   });
   t.equal(notice.statusReason, REFUSAL);
-  await t.test('a plugin that loops dies with a supervisor that is killed', (t) => killLooping(t, bare));
+  await soakTest(t, 'a plugin that loops dies with a supervisor that is killed', (t) => killLooping(t, bare));
   await bare.processes();
   bare.kill('SIGTERM');
   t.match(await bare.exited, { code: 0 });
   t.same(await bare.leftovers(), []);
 
+  if (!isSoak()) return;
   await startProcess(t, { url: database.url, dataDir: DATA_DIR }, { SUPERVISOR_PORT: bare.env.SUPERVISOR_PORT });
   t.match(await promptAs(bare, bob), { context: { systemPrompt: 'Be kind.' } }, 'with bubblewrap it runs again');
   await eventually(async () => {
@@ -148,30 +150,41 @@ t.test('starts, says what to install, and runs operators’ own plugins only', {
   });
 });
 
-t.test('SANDBOX=require refuses to start, in one sentence', async (t) => {
+// sandbox.test.ts has the refusal in every run.
+soakTest(t, 'SANDBOX=require refuses to start, in one sentence', async (t) => {
   const storage = { url: (await testDatabase(t)).url, dataDir: await temporaryFolder(t) };
   const refused = await startProcess(t, storage, { SANDBOX: 'require', PATH: barePath }).catch((error: Error) => error);
   const install = INSTALL.replace('Install', 'install');
   t.match(refused, { message: `did not start: SANDBOX=require, but no sandbox can be built: ${install}.` });
 });
 
-t.test('SANDBOX=off has to be meant, and is refused beside plugins of other accounts', async (t) => {
-  const { url, pool } = await testDatabase(t);
-  const storage = { url, dataDir: await temporaryFolder(t) };
-  await t.rejects(confirmSandboxOff(readConfig({ SANDBOX: 'off' }), pool), {
-    message: /To confirm it, also set SANDBOX_OFF_CONFIRMED=yes/,
-  });
-  const meant = { SANDBOX: 'off', SANDBOX_OFF_CONFIRMED: 'yes' };
-  const supervisor = await startProcess(t, storage, meant);
+/** Starts a supervisor, which reports that there is no sandbox. */
+async function runWithoutSandbox(
+  t: Test,
+  storage: Parameters<typeof startProcess>[1],
+  env: Environment,
+): Promise<void> {
+  const supervisor = await startProcess(t, storage, env);
   const health = await (await fetch(`${supervisor.opsUrl}/healthz`)).json();
   t.match(health, { sandbox: { state: 'off' } });
   const metrics = await (await fetch(`${supervisor.opsUrl}/metrics`)).text();
   t.match(metrics, /bulkhead_sandbox\{state="off",limiter="(cgroup2|cgroup1|rlimit)"\} 1/);
   await supervisor.stop();
+}
+
+t.test('SANDBOX=off has to be meant, and is refused beside plugins of other accounts', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const dataDir = await temporaryFolder(t);
+  await t.rejects(confirmSandboxOff(readConfig({ SANDBOX: 'off' }), pool), {
+    message: /To confirm it, also set SANDBOX_OFF_CONFIRMED=yes/,
+  });
+  const meant = { SANDBOX: 'off', SANDBOX_OFF_CONFIRMED: 'yes' };
+  await t.resolves(confirmSandboxOff(readConfig(meant), pool));
+  if (isSoak()) await runWithoutSandbox(t, { url, dataDir }, meant);
   const [ann, bob] = [await findOrCreateAccount(pool, 'ann'), await findOrCreateAccount(pool, 'bob')];
   await insertBareInstallation(pool, { accountId: ann.id });
   await pool.query('UPDATE installations SET account_id = $1', [bob.id]);
-  await t.rejects(startProcess(t, storage, meant), {
-    message: /SANDBOX=off is refused: plugins of other accounts are installed/,
-  });
+  const message = /SANDBOX=off is refused: plugins of other accounts are installed/;
+  await t.rejects(confirmSandboxOff(readConfig(meant), pool), { message });
+  if (isSoak()) await t.rejects(startProcess(t, { url, dataDir }, meant), { message });
 });
