@@ -13,6 +13,7 @@ import { SignIn } from '../../service/identity/sign-in.ts';
 import { openVerifier } from '../../service/identity/tokens.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { amount, isSoak } from '../runner/soak.ts';
 
 const run = promisify(execFile);
 const SCRIPT = fileURLToPath(new URL('../../deploy/token.ts', import.meta.url));
@@ -22,9 +23,11 @@ function token(words: string[], env: Record<string, string>): Promise<{ stdout: 
   return run(process.execPath, [SCRIPT, ...words], { cwd: '/', env: { ...bareEnvironment, ...env } });
 }
 
+/** One database for the tests that need any: each has user names of its own. */
+const DATA_DIR = await temporaryFolder(t);
+const { url, pool } = await testDatabase(t);
+
 t.test('prints one token and makes the account, with any DATABASE_URL', async (t) => {
-  const DATA_DIR = await temporaryFolder(t);
-  const { url, pool } = await testDatabase(t);
   const { stdout, stderr } = await token(['ann', '--operator'], { DATA_DIR, DATABASE_URL: url });
   t.match(stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/);
   t.equal(stderr, '');
@@ -34,32 +37,28 @@ t.test('prints one token and makes the account, with any DATABASE_URL', async (t
 });
 
 t.test('the composed and the decomposed form of a name are one account', async (t) => {
-  const DATA_DIR = await temporaryFolder(t);
-  const { url, pool } = await testDatabase(t);
   const env = { DATA_DIR, DATABASE_URL: url };
   const verifier = await openVerifier({ DATA_DIR, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   for (const form of ['NFD', 'NFC']) {
     const printed = await issueToken(['Jörg'.normalize(form)], () => env);
     t.equal((await verifier.verify(printed.trim())).subject, 'Jörg'.normalize('NFC'), form);
   }
-  t.same((await pool.query('SELECT name FROM accounts')).rows, [{ name: 'Jörg'.normalize('NFC') }]);
+  t.same((await pool.query("SELECT name FROM accounts WHERE name LIKE 'J%'")).rows, [
+    { name: 'Jörg'.normalize('NFC') },
+  ]);
 });
 
 t.test('says so if the name belongs to an account of another issuer', async (t) => {
-  const DATA_DIR = await temporaryFolder(t);
-  const { url, pool } = await testDatabase(t);
-  await findOrCreateAccount(pool, 'ann', 'https://issuer.example');
+  await findOrCreateAccount(pool, 'bob', 'https://issuer.example');
   const printed = t.capture(console, 'error', () => undefined);
-  await issueToken(['ann'], () => ({ DATA_DIR, DATABASE_URL: url }));
+  await issueToken(['bob'], () => ({ DATA_DIR, DATABASE_URL: url }));
   t.match(
     printed().map(({ args }) => args),
-    [['“ann” is an account of another issuer. This is for “ann@bulkhead”, of the built-in issuer.']],
+    [['“bob” is an account of another issuer. This is for “bob@bulkhead”, of the built-in issuer.']],
   );
 });
 
 t.test('--scopes limits what the token may do', async (t) => {
-  const DATA_DIR = await temporaryFolder(t);
-  const { url, pool } = await testDatabase(t);
   const env = { DATA_DIR, DATABASE_URL: url };
   const limited = await issueToken(['ann', '--scopes', 'sessions:read, account:read'], () => env);
   const verifier = await openVerifier({ DATA_DIR, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
@@ -70,8 +69,6 @@ t.test('--scopes limits what the token may do', async (t) => {
 });
 
 t.test('prints a link that signs in to the console once, and no token', async (t) => {
-  const DATA_DIR = await temporaryFolder(t);
-  const { url, pool } = await testDatabase(t);
   const env = { DATA_DIR, DATABASE_URL: url, PUBLIC_URL: 'https://bulkhead.example' };
   const link = await issueToken(['ann', '--link'], () => env);
   t.match(link, /^https:\/\/bulkhead\.example\/#code=[\w-]{43}$/);
@@ -83,10 +80,10 @@ t.test('prints a link that signs in to the console once, and no token', async (t
   t.notOk(link.includes(rows[0].id), 'the database has only a hash');
 });
 
-t.test('works while no service runs, three at once, and beside a running one', async (t) => {
+t.test('works while no service runs, several at once, and beside a running one', async (t) => {
   const DATA_DIR = await temporaryFolder(t);
   await (await startEmbedded({ dataDir: DATA_DIR })).stop();
-  const users = ['ann', 'bob', 'cy'];
+  const users = amount({ quick: ['ann', 'bob'], soak: ['ann', 'bob', 'cy'] });
   const printed = await Promise.all(users.map((user) => token([user], { DATA_DIR })));
   for (const { stdout } of printed) t.match(stdout, /^[\w-]+\.[\w-]+\.[\w-]+\n$/);
   const service = await startEmbedded({ dataDir: DATA_DIR });
@@ -142,8 +139,10 @@ t.test('an error is one sentence, and no token is printed', async (t) => {
       { message: sentence },
     );
   }
-  const failed = await token([], { DATA_DIR }).catch((error: unknown) => error);
-  t.match(failed, { code: 1, stdout: '', stderr: /^Give one user name/ });
+  if (isSoak()) {
+    const failed = await token([], { DATA_DIR }).catch((error: unknown) => error);
+    t.match(failed, { code: 1, stdout: '', stderr: /^Give one user name/ });
+  }
   t.match(
     await issueToken(['--help'], () => ({})),
     /^Usage: npm run -s token.*--scopes.*sessions:write {3}Everything/s,
