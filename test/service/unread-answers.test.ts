@@ -8,6 +8,7 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import { answerError } from '../../service/http/errors.ts';
 import { countUnread, limitUnreadAnswers } from '../../service/http/unread-answers.ts';
 import { RepeatedErrors } from '../../service/telemetry/repeated-errors.ts';
+import { soakTest } from '../runner/soak.ts';
 
 /** More than the buffers of both sockets hold. */
 const LARGE = 'x'.repeat(16 * MIB);
@@ -86,7 +87,7 @@ t.test('an account that holds nothing gets an answer also where others fill the 
   t.equal(await ask('/large', 'ann'), 503);
 });
 
-t.test('an answer whose client left before does not count', async (t) => {
+await soakTest(t, 'an answer whose client left before does not count', async (t) => {
   const { answers, ask, port } = await serve(t);
   for (let count = 0; count < 3; count += 1) {
     const client = connect(port, '127.0.0.1', () => client.destroySoon());

@@ -3,6 +3,7 @@ import t from 'tap';
 import { readCatalog } from '../../../api/catalog/catalog-queries.ts';
 import { findOrCreateAccount, setOperator } from '../../../db/accounts/accounts.ts';
 import { changeBlock, verifyAuthor } from '../../../db/accounts/moderation.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, introspectsMinimal } from '../package/packages.ts';
 
@@ -93,7 +94,7 @@ t.test('a search finds slug, name, description and readme, the nearer match firs
   t.same(await search(ben, 'weather-alerts'), ['weather-alerts']);
 });
 
-t.test('a search finds names and texts in other forms of the same letters', async (t) => {
+await soakTest(t, 'a search finds names and texts in other forms of the same letters', async (t) => {
   const names = { wide: 'Ｔｉｄｙ', half: 'ｶﾚﾝﾀﾞｰ', ligature: 'ﬁne ﬂow', marks: 'Cafe\u0301 notes' };
   const ids: string[] = [];
   for (const [slug, displayName] of Object.entries(names)) {
@@ -105,7 +106,7 @@ t.test('a search finds names and texts in other forms of the same letters', asyn
   for (const id of ids) await ann.delete(`/plugins/${id}/listing`);
 });
 
-t.test('a search finds words beside marks and symbols', async (t) => {
+await soakTest(t, 'a search finds words beside marks and symbols', async (t) => {
   const description = 'Bridges the “Zulip” chat to Matrix→Mattermost — „Urlaub“, «congés», ¿facturas?';
   const id = await make(ann, {
     slug: 'bridge',
@@ -118,7 +119,7 @@ t.test('a search finds words beside marks and symbols', async (t) => {
   await ann.delete(`/plugins/${id}/listing`);
 });
 
-t.test('a search finds words of scripts without spaces', async (t) => {
+await soakTest(t, 'a search finds words of scripts without spaces', async (t) => {
   const made = {
     tokyo: {
       displayName: '東京天気予報',
@@ -152,7 +153,7 @@ t.test('search matches prefixes and corrects misspelt words', async (t) => {
   t.match(guesses.body, { items: [{ slug: 'weather' }], nextCursor: null }, 'guesses have no further pages');
 });
 
-t.test('search corrects each misspelt word and requires all words', async (t) => {
+await soakTest(t, 'search corrects each misspelt word and requires all words', async (t) => {
   t.same(await search(ben, 'wether alrets'), ['weather-alerts']);
   t.same(
     await search(ben, 'wether satellite'),
@@ -168,7 +169,7 @@ t.test('search corrects each misspelt word and requires all words', async (t) =>
   t.equal(rows.length, 0);
 });
 
-t.test('a search in which one word is too many finds titles with any of the others', async (t) => {
+await soakTest(t, 'a search in which one word is too many finds titles with any of the others', async (t) => {
   for (const typed of [
     'weather plugin',
     'plugin wea',
@@ -183,7 +184,7 @@ t.test('a search in which one word is too many finds titles with any of the othe
   t.same(await search(ben, `${'weather'.repeat(20)} tides`), ['tides']);
 });
 
-t.test('misspelt words in other texts hide no plugin whose name they nearly are', async (t) => {
+await soakTest(t, 'misspelt words in other texts hide no plugin whose name they nearly are', async (t) => {
   const stuffed = await make(ann, { slug: 'casino', description: 'Play', readme: 'wether wheather sattellite' });
   for (const typed of ['wether', 'wheather'])
     t.same(await search(ben, typed), ['weather', 'weather-alerts', 'casino'], typed);
@@ -194,7 +195,7 @@ t.test('misspelt words in other texts hide no plugin whose name they nearly are'
   for (const id of [stuffed, described]) await ann.delete(`/plugins/${id}/listing`);
 });
 
-t.test('plugins listed at once with the same new words do not hold each other up', async (t) => {
+await soakTest(t, 'plugins listed at once with the same new words do not hold each other up', async (t) => {
   const words = ['zephyr', 'mistral', 'sirocco', 'monsoon', 'chinook'];
   const names = words.map((_, first) => [...words.slice(first), ...words.slice(0, first)].join('-'));
   await Promise.all(names.map((slug) => make(ann, { slug, displayName: 'Winds' })));

@@ -15,6 +15,7 @@ import { inTransaction } from '../../../db/postgres/pool.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { registerParts } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { serveWebhooks } from '../ingress/serving.ts';
 import { send as sendWebhook } from '../ingress/webhook-fixture.ts';
@@ -123,7 +124,7 @@ t.test(
   },
 );
 
-t.test('an address that is replaced while it is looked up is looked up again', async (t) => {
+await soakTest(t, 'an address that is replaced while it is looked up is looked up again', async (t) => {
   const { body: made } = await ann.post(`${at}/channels`, { name: 'desk' });
   const routingId = routingOf(made.webhookUrl);
   const isRead = Promise.withResolvers<void>();
@@ -148,7 +149,7 @@ t.test('an address that is replaced while it is looked up is looked up again', a
   await ann.delete(`${at}/channels/${made.id}`);
 });
 
-t.test('requests to unknown addresses displace no known one', async (t) => {
+await soakTest(t, 'requests to unknown addresses displace no known one', async (t) => {
   const made = await connect();
   let isAway = false;
   const pool = poolWith(async (...asked) => {
@@ -216,7 +217,7 @@ t.test('addresses of an installation that is being removed are not in use', asyn
   await ann.delete(`${at}/channels/${made.id}`);
 });
 
-t.test('a disconnect does not wait for deliveries of other disconnected channels', async (t) => {
+await soakTest(t, 'a disconnect does not wait for deliveries of other disconnected channels', async (t) => {
   const [left, channel] = [await connect('left'), await connect('desk')];
   const id = await take(left, 'x');
   await api.pool.query('DELETE FROM channels WHERE id = $1', [left.id]);
@@ -331,7 +332,7 @@ async function beginTransaction(t: Test) {
   return client;
 }
 
-t.test('a delivery that another request replays meanwhile is pending, not without a channel', async (t) => {
+await soakTest(t, 'a delivery that another request replays meanwhile is pending, not without a channel', async (t) => {
   const id = await take(await connect('replayed-twice'), '1', 'dead');
   const other = await beginTransaction(t);
   await other.query(`UPDATE deliveries SET state = 'pending', attempts = 0 WHERE id = $1`, [id]);

@@ -10,6 +10,7 @@ import { KIB } from '../../../sdk/contract/limits.ts';
 import { createApplication } from '../../../service/http/application.ts';
 import { processTree } from '../../deploy/process-tree.ts';
 import { killProcess } from '../../runner/harness.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal as introspect, MINIMAL, upload, zipOf } from '../package/packages.ts';
 
@@ -250,7 +251,7 @@ t.test('uploads at once are bounded', async (t) => {
 const listEsbuilds = async () =>
   (await processTree(process.pid)).filter(({ command }) => /^\S*esbuild\b/.test(command));
 
-t.test('an esbuild that is killed is replaced, and the publish passes', async (t) => {
+await soakTest(t, 'an esbuild that is killed is replaced, and the publish passes', async (t) => {
   const api = await startApiFixture(t, { introspect, bundler: { threads: 1 } });
   const ann = await api.user('ann');
   const { id } = (await ann.post('/plugins', { slug: 'a', displayName: 'A' })).body;

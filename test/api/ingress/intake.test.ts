@@ -23,7 +23,7 @@ const fixture = await openWebhookFixture(t);
 const rowOf = async (id: string) => (await fixture.pool.query('SELECT * FROM deliveries WHERE id = $1', [id])).rows[0];
 
 /** Random ones, after one of each of the 256 bytes. */
-const BODIES = amount({ quick: 200, soak: 10_000 });
+const BODIES = amount({ quick: 60, soak: 10_000 });
 const random = seededRandom();
 
 t.test('any method, bytes and headers', async (t) => {
@@ -219,9 +219,11 @@ t.test(
     const send = (routingId: string) => fixture.send(`/webhook/plugin/${routingId}`, { body: 'x'.repeat(5_000) });
     t.match(await send(full.routingId), { status: 200 });
     await saveUsageLimits(pool, { deliveries: 50_000 });
-    let refused = await send(full.routingId);
     // The room is read again within a second.
-    for (let tries = 0; refused.status === 200 && tries < 100_000; tries += 1) refused = await send(full.routingId);
+    const refused = await eventually(async () => {
+      const answer = await send(full.routingId);
+      return answer.status !== 200 && answer;
+    });
     t.match(refused, { status: 429, headers: { 'retry-after': '60' }, body: { code: 'rate_limited' } });
     t.match(refused.body.detail, /^Quota exceeded: this account's deliveries are full/);
     const stored = await pool.query('SELECT count(*) FROM deliveries');
@@ -233,8 +235,7 @@ t.test(
     t.match(await send(other.routingId), { status: 200 });
     await pool.query(`UPDATE deliveries SET state = 'delivered', finished_at = now() WHERE installation_id = 'i'`);
     await maintainUsage(pool);
-    const isRefused = async () => (await send(full.routingId)).status === 429;
-    for (let tries = 0; await isRefused(); tries += 1) if (tries > 100_000) throw new Error('it stays full');
+    await eventually(async () => (await send(full.routingId)).status !== 429);
   },
 );
 

@@ -17,6 +17,7 @@ import { explainPool } from '../../fixtures/explained-pool.ts';
 import { mountSmallDisk, NO_DISK } from '../../fixtures/small-disk.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { openGate } from '../../storm/database-gate.ts';
 import { awayPool } from './webhook-fixture.ts';
 
@@ -171,7 +172,7 @@ for (const [name, damaged, change] of [
     await killed.close();
   });
 
-t.test('a running process keeps what it can no longer read of its own file', async (t) => {
+await soakTest(t, 'a running process keeps what it can no longer read of its own file', async (t) => {
   const folder = await temporaryFolder(t);
   const errors: string[] = [];
   const spool = await Spool.open(folder, 100 * MIB, ({ message }) => errors.push(message));
@@ -188,7 +189,7 @@ t.test('a running process keeps what it can no longer read of its own file', asy
   await spool.close();
 });
 
-t.test('a partial record whose body looks like a record is not read, and its file is kept', async (t) => {
+await soakTest(t, 'a partial record whose body looks like a record is not read, and its file is kept', async (t) => {
   const folder = await temporaryFolder(t);
   const killed = await open(folder);
   const forged = encodeRecord(deliveryOf(2));
@@ -207,7 +208,7 @@ t.test('a partial record whose body looks like a record is not read, and its fil
   await killed.close();
 });
 
-t.test('a search for records ends, whatever a body is made of', async (t) => {
+await soakTest(t, 'a search for records ends, whatever a body is made of', async (t) => {
   const body = Buffer.alloc(8 * MIB);
   for (let at = 0; at + 16 <= body.byteLength; at += 16) {
     body.writeUInt32LE(body.byteLength - at - 8, at);
@@ -287,7 +288,7 @@ t.test('a file that cannot be read is kept for an operator, and the requests beh
   await killed.close();
 });
 
-t.test('a file that is missing is reported, and the requests behind it are delivered', async (t) => {
+await soakTest(t, 'a file that is missing is reported, and the requests behind it are delivered', async (t) => {
   const folder = await temporaryFolder(t);
   const errors: string[] = [];
   const spool = await Spool.open(folder, 100 * MIB, ({ message }) => errors.push(message));
@@ -307,7 +308,7 @@ t.test('a file that is missing is reported, and the requests behind it are deliv
   await spool.close();
 });
 
-t.test('a file stays in the spool while its disk is away', async (t) => {
+await soakTest(t, 'a file stays in the spool while its disk is away', async (t) => {
   const folder = await temporaryFolder(t);
   const errors: string[] = [];
   const spool = await Spool.open(folder, 100 * MIB, ({ message }) => errors.push(message));
@@ -348,7 +349,7 @@ t.test('a file stays in the spool while its disk is away', async (t) => {
   await spool.close();
 });
 
-t.test('zeros that a file system leaves behind the last request are no request', async (t) => {
+await soakTest(t, 'zeros that a file system leaves behind the last request are no request', async (t) => {
   const folder = await temporaryFolder(t);
   const killed = await open(folder);
   const sent = [deliveryOf(1)];
@@ -462,7 +463,7 @@ t.test(
   },
 );
 
-t.test('a process with requests on its disk takes over no others, and the next one takes all', async (t) => {
+await soakTest(t, 'a process with requests on its disk takes over no others, and the next one takes all', async (t) => {
   const folder = await temporaryFolder(t);
   const running = await open(folder, 1_000);
   const gone = await open(folder);
@@ -481,7 +482,7 @@ t.test('a process with requests on its disk takes over no others, and the next o
   await next.close();
 });
 
-t.test('once its disk is empty, a process stores directly while others still empty theirs', async (t) => {
+await soakTest(t, 'once its disk is empty, a process stores directly while others still empty theirs', async (t) => {
   const { pool, gate, gated } = await openGated(t);
   const isStored = async (delivery: NewDelivery): Promise<boolean> =>
     (await pool.query('SELECT 1 FROM deliveries WHERE id = $1', [delivery.id])).rowCount === 1;
@@ -517,24 +518,28 @@ t.test('once its disk is empty, a process stores directly while others still emp
   await intake.close();
 });
 
-t.test('what was not stored while the others were unsettled does not change their order afterwards', async (t) => {
-  const { pool } = await testDatabase(t);
-  const process = randomUUIDv7();
-  await showSpool(pool, process, 1_000);
-  await insertDeliveries(pool, [deliveryOf(1)], false);
-  await insertDeliveries(pool, [deliveryOf(0)], false);
-  await pool.query(`UPDATE spools SET announced_at = now() - interval '31 s'`);
-  t.ok(await settleSpool(pool, process));
-  const { rows } = await pool.query('SELECT query FROM deliveries ORDER BY position');
-  t.same(
-    rows.map(({ query }) => query),
-    ['n=1', 'n=0'],
-    'they may have begun',
-  );
-  t.match((await pool.query('SELECT announced_at FROM spools')).rows, [{ announced_at: null }]);
-});
+await soakTest(
+  t,
+  'what was not stored while the others were unsettled does not change their order afterwards',
+  async (t) => {
+    const { pool } = await testDatabase(t);
+    const process = randomUUIDv7();
+    await showSpool(pool, process, 1_000);
+    await insertDeliveries(pool, [deliveryOf(1)], false);
+    await insertDeliveries(pool, [deliveryOf(0)], false);
+    await pool.query(`UPDATE spools SET announced_at = now() - interval '31 s'`);
+    t.ok(await settleSpool(pool, process));
+    const { rows } = await pool.query('SELECT query FROM deliveries ORDER BY position');
+    t.same(
+      rows.map(({ query }) => query),
+      ['n=1', 'n=0'],
+      'they may have begun',
+    );
+    t.match((await pool.query('SELECT announced_at FROM spools')).rows, [{ announced_at: null }]);
+  },
+);
 
-t.test('the order is restored without reading what waited before the outage', async (t) => {
+await soakTest(t, 'the order is restored without reading what waited before the outage', async (t) => {
   const { pool } = await testDatabase(t);
   const process = randomUUIDv7();
   const outage = Date.now();
@@ -629,21 +634,25 @@ t.test(
   },
 );
 
-t.test('a process that connects again only after the timeout of its first attempt is waited for', async (t) => {
-  const { pool } = await testDatabase(t);
-  const [own, late] = [randomUUIDv7(), randomUUIDv7()];
-  const setAge = (id: string, column: string, ms: number) =>
-    pool.query(`UPDATE spools SET ${column} = now() - $2::float8 * interval '1 millisecond' WHERE id = $1`, [id, ms]);
-  await showSpool(pool, late, null);
-  await setAge(late, 'seen_at', 60_000);
-  await showSpool(pool, own, 1_000);
-  await setAge(own, 'announced_at', CONNECT_TIMEOUT_MS + 2 * SHOWN_EVERY_MS);
-  t.equal(await settleSpool(pool, own), false);
-  await setAge(own, 'announced_at', REACHES_LATER_MS);
-  t.equal(await settleSpool(pool, own), true, 'but not for ever: it may have ended');
-});
+await soakTest(
+  t,
+  'a process that connects again only after the timeout of its first attempt is waited for',
+  async (t) => {
+    const { pool } = await testDatabase(t);
+    const [own, late] = [randomUUIDv7(), randomUUIDv7()];
+    const setAge = (id: string, column: string, ms: number) =>
+      pool.query(`UPDATE spools SET ${column} = now() - $2::float8 * interval '1 millisecond' WHERE id = $1`, [id, ms]);
+    await showSpool(pool, late, null);
+    await setAge(late, 'seen_at', 60_000);
+    await showSpool(pool, own, 1_000);
+    await setAge(own, 'announced_at', CONNECT_TIMEOUT_MS + 2 * SHOWN_EVERY_MS);
+    t.equal(await settleSpool(pool, own), false);
+    await setAge(own, 'announced_at', REACHES_LATER_MS);
+    t.equal(await settleSpool(pool, own), true, 'but not for ever: it may have ended');
+  },
+);
 
-t.test('a process with requests on its disk shows itself only by announcing them', async (t) => {
+await soakTest(t, 'a process with requests on its disk shows itself only by announcing them', async (t) => {
   const { url } = await testDatabase(t);
   // One connection: what is asked on it is answered in turn.
   const { pool, close } = openPool(url, { name: 'bulkhead-own', connections: 1, onError: ignore });

@@ -9,6 +9,7 @@ import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import { childPrograms } from '../../runner/child-program.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { defaultOptions } from '../../supervisor/default-options.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
@@ -80,7 +81,7 @@ const USED = 'secrets: { key: { use: [webhooks] } }';
 const READ = 'secrets: { key: {} }';
 const giveKey = (path: string, key: string | null = 's3cret') => ben.post(`${path}/configure`, { secrets: { key } });
 
-t.test('versions that do not declare a secret do not change what its user allowed', async (t) => {
+await soakTest(t, 'versions that do not declare a secret do not change what its user allowed', async (t) => {
   const plugin = await listed(declaring(USED));
   const installation = await installs(ben, plugin.slug);
   t.match(await giveKey(installation.path), { status: 200, body: { secretNames: ['key'] } });
@@ -103,7 +104,7 @@ t.test('a user who saw that a plugin has a handle is asked before a version read
   t.match(await installation.get(), { currentSemVer: '1.0.1', pendingUpdate: { added: ['secrets.key'] } });
 });
 
-t.test('a handle that its user accepted is remembered, also if that version never runs', async (t) => {
+await soakTest(t, 'a handle that its user accepted is remembered, also if that version never runs', async (t) => {
   const plugin = await listed(declaring('', 'host.http:api.example.com'));
   const installation = await installs(ben, plugin.slug);
   const required = 'secrets: { key: { required: true, use: [http:api.example.com] } }';
@@ -118,36 +119,41 @@ t.test('a handle that its user accepted is remembered, also if that version neve
   t.match(await installation.get(), left, 'also after a yank');
 });
 
-t.test('the handles of many versions do not accumulate: beyond a maximum, a new secret needs consent', async (t) => {
-  const plugin = await listed();
-  const saveDraft = async (files: typeof MINIMAL) => {
-    const saved = await ann.post(`/plugins/${plugin.id}/draft`, { files: fileList(files) });
-    t.equal(saved.status, 200, saved.body.detail);
-  };
-  const withSecrets = (names: readonly string[]) =>
-    declaring(
-      `secrets: { ${names.map((name) => `${name}: { use: [webhooks, http:a.example.com] }`).join(', ')} }`,
-      'host.http:a.example.com',
-    );
-  const nameTen = (draft: number) => Array.from({ length: 10 }, (_, index) => `s${draft}-${index}`);
-  await saveDraft(withSecrets(nameTen(0)));
-  const made = await ann.post('/installations', { slug: plugin.slug, versionPolicy: 'Draft' });
-  const path = `/installations/${made.body.id}`;
-  for (let draft = 1; draft < 20; draft += 1) await saveDraft(withSecrets(nameTen(draft)));
-  const stored = await api.pool.query('SELECT granted_capabilities AS granted FROM installations WHERE id = $1', [
-    made.body.id,
-  ]);
-  // The resource shows those of the version only.
-  const handles = stored.rows[0].granted.filter((one: string) => one.startsWith('secrets.'));
-  t.equal(handles.length, 2 * REMEMBERED_SECRETS_MAX);
-  for (const name of nameTen(19)) t.ok(handles.includes(`secrets.${name}:webhooks`), 'those of the version are there');
-  const [, remembered] = /^secrets\.(?!s19-)([\w-]+)/m.exec(handles.join('\n')) ?? [];
-  await plugin.publish('1.1.0', withSecrets([remembered ?? '']));
-  t.match((await ann.patch(path, { versionPolicy: 'Latest' })).body, { currentSemVer: '1.1.0', pendingUpdate: null });
-  await plugin.publish('1.2.0', withSecrets(['fresh']));
-  const added = ['secrets.fresh:http:a.example.com', 'secrets.fresh:webhooks'];
-  t.same(new Set((await ann.get(path)).body.pendingUpdate.added), new Set(added));
-});
+await soakTest(
+  t,
+  'the handles of many versions do not accumulate: beyond a maximum, a new secret needs consent',
+  async (t) => {
+    const plugin = await listed();
+    const saveDraft = async (files: typeof MINIMAL) => {
+      const saved = await ann.post(`/plugins/${plugin.id}/draft`, { files: fileList(files) });
+      t.equal(saved.status, 200, saved.body.detail);
+    };
+    const withSecrets = (names: readonly string[]) =>
+      declaring(
+        `secrets: { ${names.map((name) => `${name}: { use: [webhooks, http:a.example.com] }`).join(', ')} }`,
+        'host.http:a.example.com',
+      );
+    const nameTen = (draft: number) => Array.from({ length: 10 }, (_, index) => `s${draft}-${index}`);
+    await saveDraft(withSecrets(nameTen(0)));
+    const made = await ann.post('/installations', { slug: plugin.slug, versionPolicy: 'Draft' });
+    const path = `/installations/${made.body.id}`;
+    for (let draft = 1; draft < 20; draft += 1) await saveDraft(withSecrets(nameTen(draft)));
+    const stored = await api.pool.query('SELECT granted_capabilities AS granted FROM installations WHERE id = $1', [
+      made.body.id,
+    ]);
+    // The resource shows those of the version only.
+    const handles = stored.rows[0].granted.filter((one: string) => one.startsWith('secrets.'));
+    t.equal(handles.length, 2 * REMEMBERED_SECRETS_MAX);
+    for (const name of nameTen(19))
+      t.ok(handles.includes(`secrets.${name}:webhooks`), 'those of the version are there');
+    const [, remembered] = /^secrets\.(?!s19-)([\w-]+)/m.exec(handles.join('\n')) ?? [];
+    await plugin.publish('1.1.0', withSecrets([remembered ?? '']));
+    t.match((await ann.patch(path, { versionPolicy: 'Latest' })).body, { currentSemVer: '1.1.0', pendingUpdate: null });
+    await plugin.publish('1.2.0', withSecrets(['fresh']));
+    const added = ['secrets.fresh:http:a.example.com', 'secrets.fresh:webhooks'];
+    t.same(new Set((await ann.get(path)).body.pendingUpdate.added), new Set(added));
+  },
+);
 
 t.test('a value is given for the use that the form shows: that of the version of the update under way', async (t) => {
   const plugin = await listed(declaring(READ));
@@ -167,7 +173,7 @@ t.test('a value is given for the use that the form shows: that of the version of
   t.same(await readAllowed(), ['secrets.key', 'secrets.key:webhooks'], 'the consent allows more');
 });
 
-t.test('after a user gave a value, no crash loop returns to a version with more access', async (t) => {
+await soakTest(t, 'after a user gave a value, no crash loop returns to a version with more access', async (t) => {
   const previousOf = async (id: string) => {
     const sql = 'SELECT previous_version_id AS previous FROM installations WHERE id = $1';
     return (await api.pool.query(sql, [id])).rows[0].previous;
@@ -183,7 +189,7 @@ t.test('after a user gave a value, no crash loop returns to a version with more 
   t.equal(await previousOf(installation.id), null);
 });
 
-t.test('an installation older than the rule keeps running with what it has, and can be asked', async (t) => {
+await soakTest(t, 'an installation older than the rule keeps running with what it has, and can be asked', async (t) => {
   const plugin = await listed(saying('One.', 'host.workspace'));
   const installation = await installs(ben, plugin.slug);
   // As if made before grants were written down.
@@ -280,7 +286,7 @@ t.test('what models read and the source are compared before anybody consents', a
   );
 });
 
-t.test('an account compares some of its updates at once, and leaves places to others', async (t) => {
+await soakTest(t, 'an account compares some of its updates at once, and leaves places to others', async (t) => {
   const plugin = await listed();
   const [bens, anns] = [await installs(ben, plugin.slug), await installs(ann, plugin.slug)];
   await plugin.publish('1.1.0', saying('Two.', 'host.llm'));
@@ -307,7 +313,7 @@ t.test('an account compares some of its updates at once, and leaves places to ot
   }
 });
 
-t.test('a change far along a line is shown, and what is not shown is counted', async (t) => {
+await soakTest(t, 'a change far along a line is shown, and what is not shown is counted', async (t) => {
   // Models read the description, so it is whole; the library is code, whose lines are cut.
   const long = 'Ring softly. '.repeat(100);
   const table = 'x'.repeat(1_000);
@@ -332,7 +338,7 @@ t.test('a change far along a line is shown, and what is not shown is counted', a
   t.equal(hidden, 'const a = 1; … 500 spaces … const b = 2;');
 });
 
-t.test('a large asset does not hide what changed in prompts and code', async (t) => {
+await soakTest(t, 'a large asset does not hide what changed in prompts and code', async (t) => {
   const files = (text: string) => ({
     ...saying(text),
     'assets/list.txt': Array.from({ length: 6_000 }, (_, line) => `${text} ${line}`).join('\n'),
@@ -379,7 +385,7 @@ t.test('a newer publish cannot ride on a consent to an older one', async (t) => 
   t.notOk((await other.get()).grantedCapabilities.includes('host.ssh'), 'whichever came first');
 });
 
-t.test('an update that its user accepted is not asked about again while it waits to run', async (t) => {
+await soakTest(t, 'an update that its user accepted is not asked about again while it waits to run', async (t) => {
   const plugin = await listed();
   const { path } = await installs(ben, plugin.slug);
   await ben.post(`${path}/pause`);
@@ -438,7 +444,7 @@ t.test('a pending update begins when its user gives what it needs, or no longer 
   t.match(await get(), { currentSemVer: '1.2.0', pendingUpdate: null });
 });
 
-t.test('a pending version that its author is yanking does not begin', async (t) => {
+await soakTest(t, 'a pending version that its author is yanking does not begin', async (t) => {
   const plugin = await listed();
   const { path, id, get } = await installs(ben, plugin.slug);
   await ben.post(`${path}/pause`);
@@ -467,7 +473,7 @@ t.test('once a plugin is required, an update under way that drops its hook waits
   t.match((await ben.patch(path, change)).body, { updateUnderWay: null, pendingUpdate: { versionId } });
 });
 
-t.test('a plugin that becomes required keeps the question about the newer version', async (t) => {
+await soakTest(t, 'a plugin that becomes required keeps the question about the newer version', async (t) => {
   const command = `commands.a = { description: 'x', handler: () => 'a' };`;
   const plugin = await listed({ ...MINIMAL, 'index.ts': `${INDEX}\n${command}` });
   const { path, get } = await installs(ben, plugin.slug);

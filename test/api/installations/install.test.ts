@@ -11,6 +11,7 @@ import { subscribeToInstallations } from '../../../db/postgres/notifications.ts'
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { SLUG_MAX_CHARS } from '../../../sdk/contract/full-names.ts';
 import { during } from '../../fixtures/lock-waits.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
 
@@ -134,7 +135,7 @@ async function begin(installationId: string, versionId: string) {
   await inTransaction(api.pool, (tx) => beginUpdate(tx, queues, { id: installationId, accountId }, versionId));
 }
 
-t.test('a plugin that becomes required keeps its hooks, whatever is under way', async (t) => {
+await soakTest(t, 'a plugin that becomes required keeps its hooks, whatever is under way', async (t) => {
   const guard = { ...MINIMAL, 'index.ts': GUARD };
   const { id, pinned, made, path } = await installPinned(guard);
   const publish = async (semVer: string, index: string) =>
@@ -165,7 +166,8 @@ t.test('a plugin that becomes required keeps its hooks, whatever is under way', 
   t.equal((await ann.delete(path)).status, 204);
 });
 
-t.test(
+await soakTest(
+  t,
   'a retried update waits for consent if the plugin has become required and the version drops a hook',
   async (t) => {
     const { id, made, path } = await installPinned({ ...MINIMAL, 'index.ts': GUARD });
@@ -330,7 +332,7 @@ const duringRotation = <Result>(installationId: string, name: string, work: () =
     work,
   );
 
-t.test('several secrets are replaced during a rotation of the key', async (t) => {
+await soakTest(t, 'several secrets are replaced during a rotation of the key', async (t) => {
   const { slug } = await published(CONFIGURED);
   const { body } = await ann.post('/installations', { slug });
   const path = `/installations/${body.id}`;
@@ -343,7 +345,8 @@ t.test('several secrets are replaced during a rotation of the key', async (t) =>
   t.equal((await ann.delete(path)).status, 204);
 });
 
-t.test(
+await soakTest(
+  t,
   'one secret is replaced, and those that no version declares are deleted, during a rotation of the key',
   async (t) => {
     const { slug } = await published(CONFIGURED);
@@ -378,7 +381,7 @@ t.test('an update ends during a rotation of the key', async (t) => {
   t.equal((await ann.delete(path)).status, 204);
 });
 
-t.test('an installation is removed during a rotation of the key', async (t) => {
+await soakTest(t, 'an installation is removed during a rotation of the key', async (t) => {
   const { slug } = await published(CONFIGURED);
   const { body } = await ann.post('/installations', { slug });
   // Stored in another order than that of their names.
@@ -391,54 +394,58 @@ t.test('an installation is removed during a rotation of the key', async (t) => {
   t.same((await api.pool.query('SELECT 1 FROM installations WHERE id = $1', [body.id])).rows, []);
 });
 
-t.test('of many stored values, those that no version in use declares are deleted; what is kept counts', async (t) => {
-  const NAMES = 60;
-  /** Values of so many drafts are kept: 384 are. */
-  const KEPT_DRAFTS = 6;
-  const DRAFTS = KEPT_DRAFTS + 2;
-  const { slug, id } = await published();
-  const listNames = (kind: string, draft: number) =>
-    Array.from({ length: NAMES }, (_, index) => `${kind}${draft}n${index}`);
-  const declare = (names: readonly string[]) => names.map((name) => `${name}: {}`).join(', ');
-  const fill = (names: readonly string[], value: string) => Object.fromEntries(names.map((name) => [name, value]));
-  const saveDraft = async (draft: number) => {
-    const fields = ['setting', 'secret'].map((kind) => `${kind}s: { ${declare(listNames(kind, draft))} }`);
-    const files = fileList({ 'readme.md': readmeWith(...fields), 'index.ts': INDEX });
-    t.equal((await ann.post(`/plugins/${id}/draft`, { files })).status, 200);
-  };
-  const readUsed = async (): Promise<number> => {
-    const { rows } = await api.pool.query(
-      `SELECT usage_bytes(i.account_id, 'storage')::int AS used, (SELECT coalesce(sum(stored_bytes), 0)::int FROM stored_rows s
+await soakTest(
+  t,
+  'of many stored values, those that no version in use declares are deleted; what is kept counts',
+  async (t) => {
+    const NAMES = 60;
+    /** Values of so many drafts are kept: 384 are. */
+    const KEPT_DRAFTS = 6;
+    const DRAFTS = KEPT_DRAFTS + 2;
+    const { slug, id } = await published();
+    const listNames = (kind: string, draft: number) =>
+      Array.from({ length: NAMES }, (_, index) => `${kind}${draft}n${index}`);
+    const declare = (names: readonly string[]) => names.map((name) => `${name}: {}`).join(', ');
+    const fill = (names: readonly string[], value: string) => Object.fromEntries(names.map((name) => [name, value]));
+    const saveDraft = async (draft: number) => {
+      const fields = ['setting', 'secret'].map((kind) => `${kind}s: { ${declare(listNames(kind, draft))} }`);
+      const files = fileList({ 'readme.md': readmeWith(...fields), 'index.ts': INDEX });
+      t.equal((await ann.post(`/plugins/${id}/draft`, { files })).status, 200);
+    };
+    const readUsed = async (): Promise<number> => {
+      const { rows } = await api.pool.query(
+        `SELECT usage_bytes(i.account_id, 'storage')::int AS used, (SELECT coalesce(sum(stored_bytes), 0)::int FROM stored_rows s
          WHERE s.account_id = i.account_id AND s.kind = 'storage') AS stored FROM installations i WHERE i.id = $1`,
-      [made.id],
-    );
-    t.equal(rows[0].used, rows[0].stored, 'as the rows are');
-    const { items } = (await ann.get('/me/usage')).body;
-    t.equal(items.find(({ kind }: { kind: string }) => kind === 'storage').usedBytes, rows[0].used);
-    return rows[0].used;
-  };
-  await saveDraft(0);
-  const { body: made } = await ann.post('/installations', { slug, versionPolicy: 'Draft' });
-  const path = `/installations/${made.id}`;
-  const before = await readUsed();
-  for (let draft = 0; draft < DRAFTS; draft += 1) {
-    if (draft > 0) await saveDraft(draft);
-    const [settings, secrets] = [listNames('setting', draft), listNames('secret', draft)];
-    const saved = await ann.post(`${path}/configure`, { secrets: fill(secrets, 's'.repeat(1_000)) });
-    const kept = draft < KEPT_DRAFTS ? draft + 1 : draft - KEPT_DRAFTS + 1;
-    t.equal(saved.body.secretNames.length, kept * NAMES);
-    t.same(new Set([...saved.body.secretNames, ...secrets]).size, kept * NAMES, 'with those of the draft');
-    const set = await ann.post(`${path}/configure`, { settings: fill(settings, 'v'.repeat(1_000)) });
-    t.equal(Object.keys(set.body.settings).length, kept * NAMES);
-    t.equal((await loadInstalledPlugin(api.pool, made.id))?.settings[settings[0] ?? ''], 'v'.repeat(1_000));
-    const used = (await readUsed()) - before;
-    t.ok(used > kept * 2 * NAMES * 1_000 && used < kept * 3 * NAMES * 1_000, `${used} bytes`);
-  }
-  const all = Object.fromEntries(listNames('secret', DRAFTS - 1).map((name) => [name, null]));
-  await ann.post(`${path}/configure`, { secrets: all });
-  t.ok((await readUsed()) - before < 4 * NAMES * 1_000, 'what is deleted does not count');
-  await ann.delete(path);
-});
+        [made.id],
+      );
+      t.equal(rows[0].used, rows[0].stored, 'as the rows are');
+      const { items } = (await ann.get('/me/usage')).body;
+      t.equal(items.find(({ kind }: { kind: string }) => kind === 'storage').usedBytes, rows[0].used);
+      return rows[0].used;
+    };
+    await saveDraft(0);
+    const { body: made } = await ann.post('/installations', { slug, versionPolicy: 'Draft' });
+    const path = `/installations/${made.id}`;
+    const before = await readUsed();
+    for (let draft = 0; draft < DRAFTS; draft += 1) {
+      if (draft > 0) await saveDraft(draft);
+      const [settings, secrets] = [listNames('setting', draft), listNames('secret', draft)];
+      const saved = await ann.post(`${path}/configure`, { secrets: fill(secrets, 's'.repeat(1_000)) });
+      const kept = draft < KEPT_DRAFTS ? draft + 1 : draft - KEPT_DRAFTS + 1;
+      t.equal(saved.body.secretNames.length, kept * NAMES);
+      t.same(new Set([...saved.body.secretNames, ...secrets]).size, kept * NAMES, 'with those of the draft');
+      const set = await ann.post(`${path}/configure`, { settings: fill(settings, 'v'.repeat(1_000)) });
+      t.equal(Object.keys(set.body.settings).length, kept * NAMES);
+      t.equal((await loadInstalledPlugin(api.pool, made.id))?.settings[settings[0] ?? ''], 'v'.repeat(1_000));
+      const used = (await readUsed()) - before;
+      t.ok(used > kept * 2 * NAMES * 1_000 && used < kept * 3 * NAMES * 1_000, `${used} bytes`);
+    }
+    const all = Object.fromEntries(listNames('secret', DRAFTS - 1).map((name) => [name, null]));
+    await ann.post(`${path}/configure`, { secrets: all });
+    t.ok((await readUsed()) - before < 4 * NAMES * 1_000, 'what is deleted does not count');
+    await ann.delete(path);
+  },
+);
 
 t.test('a full quota refuses a longer secret, and accepts its deletion', async (t) => {
   const { slug } = await published({ 'readme.md': readmeWith('secrets: { key: {} }'), 'index.ts': INDEX });
@@ -456,7 +463,7 @@ t.test('a full quota refuses a longer secret, and accepts its deletion', async (
   await ann.delete(path);
 });
 
-t.test('a secret of an old version is kept for a yank that moves the installation back to it', async (t) => {
+await soakTest(t, 'a secret of an old version is kept for a yank that moves the installation back to it', async (t) => {
   const asking = (secret: string) => ({ 'readme.md': readmeWith(`secrets: { ${secret} }`), 'index.ts': INDEX });
   const { slug, id, versionId: first } = await published(asking('key: { required: true }'));
   const { body: made } = await ann.post('/installations', { slug });
@@ -473,7 +480,8 @@ t.test('a secret of an old version is kept for a yank that moves the installatio
   await ann.delete(path);
 });
 
-t.test(
+await soakTest(
+  t,
   'a value of the version before is there after a rollback, and one of the failed version for another try',
   async (t) => {
     const declaring = (name: string) => ({
@@ -541,26 +549,30 @@ t.test('pins name a published version of the plugin', async (t) => {
   t.equal((await ann.delete(`/installations/${made.body.id}`)).status, 204);
 });
 
-t.test('a replaced draft cannot be pinned, and one that was pinned before does not fail later saves', async (t) => {
-  const { slug, id } = await published();
-  const save = () => ann.post(`/plugins/${id}/draft`, { files: fileList(MINIMAL) });
-  t.equal((await save()).status, 200);
-  const { body } = await ann.post('/installations', { slug, versionPolicy: 'Draft' });
-  const path = `/installations/${body.id}`;
-  t.equal((await ann.post(`${path}/pause`)).status, 200);
-  t.equal((await save()).status, 200);
-  const refused = await ann.patch(path, { versionPolicy: 'Pinned', pinnedVersionId: body.currentVersionId });
-  t.match(refused, { status: 422, body: { code: 'invalid_pin', detail: /^A draft cannot be pinned/ } });
-  await api.pool.query('UPDATE installations SET pinned_version_id = $2, pending_version_id = $2 WHERE id = $1', [
-    body.id,
-    body.currentVersionId,
-  ]);
-  t.equal((await ann.post(`${path}/resume`)).status, 200);
-  for (let round = 0; round < 3; round += 1) t.equal((await save()).status, 200);
-  t.equal((await ann.delete(path)).status, 204);
-});
+await soakTest(
+  t,
+  'a replaced draft cannot be pinned, and one that was pinned before does not fail later saves',
+  async (t) => {
+    const { slug, id } = await published();
+    const save = () => ann.post(`/plugins/${id}/draft`, { files: fileList(MINIMAL) });
+    t.equal((await save()).status, 200);
+    const { body } = await ann.post('/installations', { slug, versionPolicy: 'Draft' });
+    const path = `/installations/${body.id}`;
+    t.equal((await ann.post(`${path}/pause`)).status, 200);
+    t.equal((await save()).status, 200);
+    const refused = await ann.patch(path, { versionPolicy: 'Pinned', pinnedVersionId: body.currentVersionId });
+    t.match(refused, { status: 422, body: { code: 'invalid_pin', detail: /^A draft cannot be pinned/ } });
+    await api.pool.query('UPDATE installations SET pinned_version_id = $2, pending_version_id = $2 WHERE id = $1', [
+      body.id,
+      body.currentVersionId,
+    ]);
+    t.equal((await ann.post(`${path}/resume`)).status, 200);
+    for (let round = 0; round < 3; round += 1) t.equal((await save()).status, 200);
+    t.equal((await ann.delete(path)).status, 204);
+  },
+);
 
-t.test('a pin of null, as GET returns it, is no pin', async (t) => {
+await soakTest(t, 'a pin of null, as GET returns it, is no pin', async (t) => {
   const { slug, versionId } = await published();
   const made = await ann.post('/installations', { slug, versionPolicy: 'Latest', pinnedVersionId: null });
   t.match(made, { status: 201, body: { versionPolicy: 'Latest', pinnedVersionId: null } });

@@ -2,6 +2,7 @@
 import t from 'tap';
 import { beginRollback, type RollbackStart } from '../../../db/installations/updates.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL, readmeWith } from '../package/packages.ts';
 
@@ -80,7 +81,7 @@ const declaring = (secrets: string, ...capabilities: string[]) => ({
   'readme.md': readmeWith(`capabilities: ${JSON.stringify(capabilities)}\n${secrets}`),
 });
 
-t.test('a rollback to more access ends when its user gives a value to the running version', async (t) => {
+await soakTest(t, 'a rollback to more access ends when its user gives a value to the running version', async (t) => {
   const one = await installed(latest, ['1.0.0', declaring('secrets: { key: {}, old: {} }', 'host.llm')]);
   await one.publish('2.0.0', declaring('secrets: { key: { use: [webhooks] } }'));
   t.match(await one.get(), { currentSemVer: '2.0.0' });
@@ -99,7 +100,7 @@ t.test('a rollback to more access ends when its user gives a value to the runnin
   t.match(await one.get(), { currentSemVer: '2.0.0', updateUnderWay: null });
 });
 
-t.test('a value is not given to another version than the one that its user was shown', async (t) => {
+await soakTest(t, 'a value is not given to another version than the one that its user was shown', async (t) => {
   const one = await installed(latest, ['1.0.0', declaring('secrets: { key: {} }')]);
   await one.publish('2.0.0', declaring('secrets: { key: { use: [webhooks] } }'));
   const shown = (await one.get()).currentVersionId;
@@ -141,7 +142,7 @@ t.test('an update that its user accepted is rolled back', async (t) => {
   t.match(await one.get(), { currentSemVer: '1.0.0', grantedCapabilities: [HOOK] });
 });
 
-t.test('a pinned version that took access away is not rolled back to more access', async (t) => {
+await soakTest(t, 'a pinned version that took access away is not rolled back to more access', async (t) => {
   const one = await installed(latest, ['1.0.0', LESS]);
   await one.publish('2.0.0', MORE);
   await one.accept('2.0.0');
@@ -155,7 +156,7 @@ t.test('a pinned version that took access away is not rolled back to more access
   t.match(await one.get(), kept);
 });
 
-t.test('Latest below a pinned pre-release is not rolled back to more access', async (t) => {
+await soakTest(t, 'Latest below a pinned pre-release is not rolled back to more access', async (t) => {
   const one = await installed(pinned('2.0.0-rc.1'), ['1.0.0', LESS], ['2.0.0-rc.1', MORE]);
   const kept = { currentSemVer: '1.0.0', grantedCapabilities: [HOOK], updateUnderWay: null };
   t.match(await one.change({ versionPolicy: 'Latest' }), kept);
@@ -164,7 +165,7 @@ t.test('Latest below a pinned pre-release is not rolled back to more access', as
   t.match(await one.get(), kept);
 });
 
-t.test('access that a pin took away does not come back after the pin', async (t) => {
+await soakTest(t, 'access that a pin took away does not come back after the pin', async (t) => {
   const one = await installed(latest, ['1.0.0', MORE], ['2.0.0-rc.1', LESS]);
   t.match(await one.change(pinned('2.0.0-rc.1')(one.ids)), {
     currentSemVer: '2.0.0-rc.1',
@@ -186,7 +187,7 @@ t.test('access that a pin took away does not come back after the pin', async (t)
   t.equal(await late.crashLoop('2.0.0'), false, 'pinned after it became current');
 });
 
-t.test('a pin leaves the return to a version whose access the current one covers', async (t) => {
+await soakTest(t, 'a pin leaves the return to a version whose access the current one covers', async (t) => {
   const narrow = declaring('', 'host.workspace:read', 'host.http:api.example.com');
   const one = await installed(latest, ['1.0.0', narrow]);
   await one.publish('2.0.0', declaring('', 'host.workspace', 'host.http:*.example.com'));
@@ -216,7 +217,7 @@ t.test('an upgrade is not rolled back to access that its user is asked for', asy
   t.match(await one.get(), asked);
 });
 
-t.test('a rollback ends when its user is asked for the access before it completes', async (t) => {
+await soakTest(t, 'a rollback ends when its user is asked for the access before it completes', async (t) => {
   const one = await installed(latest, ['1.0.0', MORE]);
   await one.publish('2.0.0', LESS);
   t.equal(await one.begin('2.0.0'), true);
@@ -254,7 +255,7 @@ t.test('a version that its user pinned stays', async (t) => {
   t.match(await one.get(), { currentSemVer: '2.0.0', updateUnderWay: null });
 });
 
-t.test('a version that follows Latest and is pinned after it became current stays', async (t) => {
+await soakTest(t, 'a version that follows Latest and is pinned after it became current stays', async (t) => {
   const one = await installed(latest, ['1.0.0', MORE]);
   await one.publish('2.0.0', LESS);
   t.match(await one.change(pinned('2.0.0')(one.ids)), { currentSemVer: '2.0.0', versionPolicy: 'Pinned' });
@@ -271,7 +272,7 @@ t.test('a yanked version is not returned to', async (t) => {
   t.match(await one.get(), { currentSemVer: '2.0.0', updateUnderWay: null });
 });
 
-t.test('a rollback to a version that is yanked meanwhile ends', async (t) => {
+await soakTest(t, 'a rollback to a version that is yanked meanwhile ends', async (t) => {
   const one = await installed(latest, ['1.0.0', LESS]);
   await one.publish('2.0.0', LESS);
   t.equal(await one.begin('2.0.0'), true);
@@ -295,7 +296,7 @@ t.test('a rollback waits for a yank that has begun', async (t) => {
   t.equal(await began, false);
 });
 
-t.test('a retry of the version that was rolled back leaves a newer one pending', async (t) => {
+await soakTest(t, 'a retry of the version that was rolled back leaves a newer one pending', async (t) => {
   const one = await installed(latest, ['1.0.0', LESS]);
   await one.publish('2.0.0', LESS);
   t.equal(await one.crashLoop('2.0.0'), true);

@@ -1,6 +1,6 @@
 /** Packages that do not pass: each says what is wrong and where. */
 import t from 'tap';
-import { isSoak } from '../../runner/soak.ts';
+import { isSoak, listCases, soakTest } from '../../runner/soak.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { type Files, fileList, INDEX, MINIMAL, README, readmeWith } from './packages.ts';
 
@@ -114,9 +114,19 @@ const belowTypes: Record<string, [code: string, Expected, more?: Files]> = {
   ],
 };
 
+/** One for each step of the bundling that finds faults. */
+const QUICK_BELOW_TYPES = [
+  'a package',
+  'an import that is not there',
+  'an attribute that calls code JSON',
+  'a default export that is not there',
+  'an assignment to an import',
+  'top-level await in vendor/',
+];
+
 const cases: Record<string, [Files, Expected]> = {
   ...Object.fromEntries(
-    Object.entries(belowTypes).map(([name, [code, expected, more]]): [string, [Files, Expected]] => [
+    listCases(belowTypes, ...QUICK_BELOW_TYPES).map(([name, [code, expected, more]]): [string, [Files, Expected]] => [
       `${name}, below types and a comment`,
       [
         withIndex(`${TYPES_ABOVE}${code}`, { 'lib.ts': 'export const y = 1;', ...more }),
@@ -290,10 +300,6 @@ const cases: Record<string, [Files, Expected]> = {
     withIndex('const a = 1;\nconst b: = 2;\n'),
     { path: 'index.ts', line: 2, column: 10, message: /^Syntax error: “=” is not allowed here$/ },
   ],
-  'a syntax error beyond ASCII': [
-    withIndex('const é = "ü"; const b: = 2;'),
-    { path: 'index.ts', line: 1, column: 25, message: /^Syntax error/ },
-  ],
   'an object without end': [
     withIndex('const a = {'),
     {
@@ -302,30 +308,6 @@ const cases: Record<string, [Files, Expected]> = {
       column: 12,
       message: /^The code ends too early: “\{” in line 1, column 11 is not closed$/,
     },
-  ],
-  'a function without end': [
-    withIndex('tools.é = { handler<T>(x: T) {\n  return /[{]/;\r\n\r\n'),
-    { path: 'index.ts', line: 2, column: 16, message: /“\{” in line 1, column 30 is not closed$/ },
-  ],
-  'a template without end': [
-    withIndex('\nconst a = `text\n'),
-    { path: 'index.ts', line: 2, column: 16, message: /ends too early: “`” in line 2, column 11 is not closed$/ },
-  ],
-  'a placeholder without end': [
-    withIndex('const a = `text ${2'),
-    { path: 'index.ts', line: 1, column: 20, message: /“\$\{” in line 1, column 17 is not closed$/ },
-  ],
-  'a comment without end': [
-    withIndex('/* a */\nconst a = [ /* b\n'),
-    { path: 'index.ts', line: 2, column: 17, message: /“\/\*” in line 2, column 13 is not closed$/ },
-  ],
-  'code without end that is no JavaScript': [
-    withIndex('class A {\n  @foo x = {\n'),
-    { path: 'index.ts', line: 2, column: 13, message: /^The code ends too early/ },
-  ],
-  'an expression without end': [
-    withIndex('const a =\n\n'),
-    { path: 'index.ts', line: 1, column: 10, message: /^The code ends too early$/ },
   ],
   'a syntax error in an imported file': [
     withIndex("import './lib/x.ts';", { 'lib/x.ts': '\n\nlet let = 1;' }),
@@ -339,36 +321,11 @@ const cases: Record<string, [Files, Expected]> = {
     withIndex("import fs from 'node:fs';\nfs.x();"),
     { path: 'index.ts', line: 1, column: 16, message: /node:fs.*relative path/ },
   ],
-  'a builtin that only types use': [
-    withIndex("import { Server } from 'net';\nconst none: Server | null = null;\nconsole.log(none);"),
-    { path: 'index.ts', line: 1, column: 24, message: /“net” cannot be imported.*relative path/ },
-  ],
-  'a builtin that nothing uses': [
-    withIndex(`import type { A } from 'lodash';\nimport './lib.ts';\n${INDEX}`, {
-      'lib.ts': "\nimport * as os from 'node:os';\nexport * from './other.ts';",
-      'other.ts': 'export {};',
-    }),
-    { path: 'lib.ts', line: 2, column: 21, message: /“node:os” cannot be imported/ },
-  ],
   'an export that is not there': [
     withIndex("import { x } from './lib.ts';\nx();", { 'lib.ts': 'export const y = 1' }),
     { path: 'index.ts', line: 1, message: /^“lib\.ts” exports nothing with the name “x”$/ },
   ],
-  'an export of a file without exports': [
-    withIndex("import { x } from './lib.ts';\nx();", {
-      'lib.ts': "const x = () => '';\nclass A { y() { return this; } }",
-    }),
-    { path: 'index.ts', line: 1, column: 10, message: /^“lib\.ts” exports nothing with the name “x”$/ },
-  ],
-  'a default export of a file without exports': [
-    withIndex("import x from './lib.js';\nx();", { 'lib.js': "const x = () => '';" }),
-    { path: 'index.ts', line: 1, column: 8, message: /^“lib\.js” has no default export$/ },
-  ],
   'a package': [withIndex("import _ from 'lodash';\n_();"), { path: 'index.ts', line: 1, message: /lodash/ }],
-  'an absolute import': [
-    withIndex("import x from '/etc/hostname';\nx();"),
-    { path: 'index.ts', line: 1, message: /hostname/ },
-  ],
   'an import with backslashes': [
     withIndex("import x from '.\\\\lib\\\\a.ts';\nx();", { 'lib/a.ts': 'export default 1' }),
     { path: 'index.ts', line: 1, message: /^“\.\\lib\\a\.ts” has backslashes\. Write “\.\/lib\/a\.ts”$/ },
@@ -382,18 +339,6 @@ const cases: Record<string, [Files, Expected]> = {
     withIndex('const a = "x";\nimport(a);'),
     { path: 'index.ts', line: 2, column: 1, message: /import\(\)/ },
   ],
-  'an import() of a file that is not there': [
-    withIndex('import("./x.ts");'),
-    { path: 'index.ts', line: 1, message: /“\.\/x\.ts” is not in the package/ },
-  ],
-  'an import() of a package': [
-    withIndex('\nimport("lodash");'),
-    { path: 'index.ts', line: 2, column: 1, message: /^“lodash” cannot be imported\. A plugin imports/ },
-  ],
-  'a glob import()': [
-    withIndex('const a = "x";\nimport("../" + a + ".ts");'),
-    { path: 'index.ts', line: 2, message: /import\(\)/ },
-  ],
   require: [withIndex('require("fs");'), { path: 'index.ts', line: 1, message: /require/ }],
   eval: [withIndex('eval("1");'), { path: 'index.ts', line: 1, column: 1, message: /^eval is not allowed; write/ }],
   'a misspelt name': [
@@ -403,23 +348,9 @@ const cases: Record<string, [Files, Expected]> = {
     ),
     { path: 'index.ts', line: 3, column: 37, message: /^“isAdmn” is not declared\. Did you mean “isAdmin”\?$/ },
   ],
-  'a misspelt name in another file': [
-    withIndex("import { total } from './lib/sum.ts';\nconsole.log(total);", {
-      'lib/sum.ts': 'type A = number;\n\nconst items: A[] = [];\nexport const total = itmes.length;',
-    }),
-    { path: 'lib/sum.ts', line: 4, column: 22, message: /“itmes” is not declared\. Did you mean “items”/ },
-  ],
-  'a misspelt global': [
-    withIndex('const a = Sting(1);\nconsole.log(a);'),
-    { path: 'index.ts', line: 1, column: 11, message: /“Sting” is not declared\. Did you mean “String”\?/ },
-  ],
   'an assignment to a name that is not declared': [
     withIndex('countOfAll = 1;'),
     { path: 'index.ts', line: 1, column: 1, message: /“countOfAll” is not declared\. Declare or import it/ },
-  ],
-  'a name that only types declare': [
-    withIndex('declare const answer: number;\nconsole.log(answer);'),
-    { path: 'index.ts', line: 2, column: 13, message: /“answer” is not declared/ },
   ],
   'a global of Node': [
     withIndex('const home = process.env.HOME;\nconsole.log(home);'),
@@ -434,25 +365,9 @@ const cases: Record<string, [Files, Expected]> = {
     withIndex('tools.x = { description: "x", parameters: {}, handler: () => fetch("https://example.com") };'),
     { path: 'index.ts', line: 1, message: /“fetch” is not declared\. .*host\.http:/ },
   ],
-  'a name of a block that has ended': [
-    withIndex('{ let inner = 1; console.log(inner); }\nfor (const each of [1]) console.log(each);\nconsole.log(each);'),
-    { path: 'index.ts', line: 3, column: 13, message: /“each” is not declared/ },
-  ],
   'top-level await': [
     withIndex('await 1;\nexport {};'),
     { path: 'index.ts', line: 1, message: /^await is not allowed outside a function: .* Use it in a handler$/ },
-  ],
-  'top-level for await': [
-    withIndex('for await (const x of []) console.log(x);\nexport {};'),
-    { path: 'index.ts', line: 1, message: /Use it in a handler$/ },
-  ],
-  'await in a function that is not async': [
-    withIndex('const read = () => { await 1; };\nread();'),
-    { path: 'index.ts', line: 1, message: /^await is only allowed inside an async function$/ },
-  ],
-  'for await in a function that is not async': [
-    withIndex('function read() { for await (const x of []) console.log(x); }\nread();'),
-    { path: 'index.ts', line: 1, message: /^await is only allowed inside an async function$/ },
   ],
   'a granted member of host at load': [
     {
@@ -466,39 +381,9 @@ const cases: Record<string, [Files, Expected]> = {
         /\(reading 'get'\)\. host\.storage is undefined because nothing is granted while a package is checked\. Use it in a handler, not while the code loads$/,
     },
   ],
-  'a setting at load': [
-    {
-      'readme.md': readmeWith('settings: { words: { default: "a,b" } }'),
-      'index.ts': "const words = host.settings.words.split(',');\nconsole.log(words);",
-    },
-    {
-      path: 'index.ts',
-      line: 1,
-      message: /\(reading 'split'\)\. host\.settings\.words is undefined because settings are empty while/,
-    },
-  ],
-  'a declared name without a value': [
-    withIndex('const cfg: any = undefined;\nconsole.log(cfg.foo.bar);'),
-    { path: 'index.ts', line: 2, message: /^Cannot read properties of undefined \(reading 'foo'\)$/ },
-  ],
-  'a misspelt global in a library': [
-    withIndex("import './vendor/a.js';", { 'vendor/a.js': 'setTimout(() => {}, 1);' }),
-    { path: 'vendor/a.js', line: 1, message: /“setTimout” does not exist; did you mean “setTimeout”\?$/ },
-  ],
   'broken JSON': [
     withIndex("import a from './a.json';\nconsole.log(a);", { 'a.json': '{,}' }),
     { path: 'a.json', line: 1, message: /./ },
-  ],
-  'nesting that kills esbuild': [
-    withIndex(`globalThis.x = ${'['.repeat(200_000)}${']'.repeat(200_000)};`),
-    { path: 'index.ts', message: /nested/ },
-  ],
-  'too much code': [
-    withIndex(`globalThis.x = "${'x'.repeat(9_000_000)}";`),
-    {
-      path: 'index.ts',
-      message: /more than 8388608 bytes \(8 MiB\) together; this one has 9000018\. Put data into files below assets/,
-    },
   ],
 
   'nothing registered': [
@@ -521,53 +406,15 @@ const cases: Record<string, [Files, Expected]> = {
     { 'readme.md': readmeWith(''), 'assets/map/index.js': 'draw();', 'index.js': 'tools.x = {};' },
     { path: 'index.ts', message: /There is “index\.js”: it must be called index\.ts and lie at the top\.$/ },
   ],
-  'a hook that is registered after an await': [
-    withIndex(
-      'async function main() {\n  await new Promise((resolve) => setTimeout(resolve, 5));\n  middleware.inboundMessage = () => {};\n}\nmain();',
-    ),
-    {
-      path: 'index.ts',
-      line: 3,
-      column: 14,
-      message: /^middleware is closed: assign while the file runs, before the first await$/,
-    },
-  ],
-  'a promise that is rejected at load': [
-    withIndex('\nPromise.reject(new Error("lost"));'),
-    { path: 'index.ts', line: 2, message: /^lost$/ },
-  ],
-  'a fetch at load': [
-    {
-      'readme.md': readmeWith('capabilities: [host.http:example.com]'),
-      'index.ts': '\nconst list = fetch("https://example.com").catch(() => null);\nconsole.log(list);',
-    },
-    { path: 'index.ts', line: 2, column: 14, message: /^fetch is called while the code loads: call it in a handler$/ },
-  ],
-  'an endless loop at load': [
-    withIndex('while (true) {}'),
-    { path: 'index.ts', message: /^loading took longer than its 1000 ms: the top-level code did not end$/ },
-  ],
-  'a thrown value that is not an Error': [
-    withIndex('throw { a: 1 };'),
-    { path: 'index.ts', message: /^threw a value that is not an Error, so its line is unknown: \{"a":1\}$/ },
-  ],
   'a tool without handler': [
     withIndex('tools.x = { description: "x", parameters: {} };'),
     { path: 'index.ts', message: /handler/ },
-  ],
-  'a tool called __proto__': [
-    withIndex('tools["__proto__"] = { description: "x", parameters: {}, handler: () => "" };'),
-    { path: 'index.ts', message: /./ },
   ],
   'too many tools': [
     withIndex(
       '\nfor (let i = 0; i < 129; i += 1) tools["t" + i] = { description: "x", parameters: {}, handler: () => "" };',
     ),
     { path: 'index.ts', line: 2, message: /^The package registers 129 tools; the maximum is 128\.$/ },
-  ],
-  'a description with NUL': [
-    withIndex('tools.x = { description: "a\\0b", parameters: {}, handler: () => "" };'),
-    { message: /U\+0000/ },
   ],
 
   'a command with a bad name': [
@@ -618,9 +465,31 @@ const cases: Record<string, [Files, Expected]> = {
     { ...MINIMAL, 'skills/a/SKILL.md': '---\nname: a\ndescription: x\n---\nx', 'skills/a/more.md': 'a\nb\u2064' },
     { path: 'skills/a/more.md', line: 2, column: 2, message: /contains U\+2064/ },
   ],
-  'a stream that is no boolean': [
-    withIndex('middleware.outboundMessage = { stream: "yes", handler: () => {} } as never;'),
-    { path: 'index.ts', message: /outboundMessage\.stream must be true or false/ },
+};
+/** Faults that a rule of those above finds, or that other files prove. Most of their time is a build, or the start of the plugin. */
+const similar: Record<string, [Files, Expected]> = {
+  'a setting at load': [
+    {
+      'readme.md': readmeWith('settings: { words: { default: "a,b" } }'),
+      'index.ts': "const words = host.settings.words.split(',');\nconsole.log(words);",
+    },
+    {
+      path: 'index.ts',
+      line: 1,
+      message: /\(reading 'split'\)\. host\.settings\.words is undefined because settings are empty while/,
+    },
+  ],
+  'a declared name without a value': [
+    withIndex('const cfg: any = undefined;\nconsole.log(cfg.foo.bar);'),
+    { path: 'index.ts', line: 2, message: /^Cannot read properties of undefined \(reading 'foo'\)$/ },
+  ],
+  'a promise that is rejected at load': [
+    withIndex('\nPromise.reject(new Error("lost"));'),
+    { path: 'index.ts', line: 2, message: /^lost$/ },
+  ],
+  'a thrown value that is not an Error': [
+    withIndex('throw { a: 1 };'),
+    { path: 'index.ts', message: /^threw a value that is not an Error, so its line is unknown: \{"a":1\}$/ },
   ],
   'a misspelt event': [
     withIndex('events.pluginInstaled = () => {};'),
@@ -630,9 +499,150 @@ const cases: Record<string, [Files, Expected]> = {
     withIndex('channel.recieve = () => {};'),
     { path: 'index.ts', line: 1, message: /“channel\.receive”/ },
   ],
-};
-/** Faults that a rule of those above finds, and that only a start of the plugin shows. Most of their time is that start. */
-const similar: Record<string, [Files, Expected]> = {
+  'a tool called __proto__': [
+    withIndex('tools["__proto__"] = { description: "x", parameters: {}, handler: () => "" };'),
+    { path: 'index.ts', message: /./ },
+  ],
+  'a description with NUL': [
+    withIndex('tools.x = { description: "a\\0b", parameters: {}, handler: () => "" };'),
+    { message: /U\+0000/ },
+  ],
+  'a stream that is no boolean': [
+    withIndex('middleware.outboundMessage = { stream: "yes", handler: () => {} } as never;'),
+    { path: 'index.ts', message: /outboundMessage\.stream must be true or false/ },
+  ],
+  'a syntax error beyond ASCII': [
+    withIndex('const é = "ü"; const b: = 2;'),
+    { path: 'index.ts', line: 1, column: 25, message: /^Syntax error/ },
+  ],
+  'a function without end': [
+    withIndex('tools.é = { handler<T>(x: T) {\n  return /[{]/;\r\n\r\n'),
+    { path: 'index.ts', line: 2, column: 16, message: /“\{” in line 1, column 30 is not closed$/ },
+  ],
+  'a template without end': [
+    withIndex('\nconst a = `text\n'),
+    { path: 'index.ts', line: 2, column: 16, message: /ends too early: “`” in line 2, column 11 is not closed$/ },
+  ],
+  'a placeholder without end': [
+    withIndex('const a = `text ${2'),
+    { path: 'index.ts', line: 1, column: 20, message: /“\$\{” in line 1, column 17 is not closed$/ },
+  ],
+  'a comment without end': [
+    withIndex('/* a */\nconst a = [ /* b\n'),
+    { path: 'index.ts', line: 2, column: 17, message: /“\/\*” in line 2, column 13 is not closed$/ },
+  ],
+  'code without end that is no JavaScript': [
+    withIndex('class A {\n  @foo x = {\n'),
+    { path: 'index.ts', line: 2, column: 13, message: /^The code ends too early/ },
+  ],
+  'an expression without end': [
+    withIndex('const a =\n\n'),
+    { path: 'index.ts', line: 1, column: 10, message: /^The code ends too early$/ },
+  ],
+  'a builtin that only types use': [
+    withIndex("import { Server } from 'net';\nconst none: Server | null = null;\nconsole.log(none);"),
+    { path: 'index.ts', line: 1, column: 24, message: /“net” cannot be imported.*relative path/ },
+  ],
+  'a builtin that nothing uses': [
+    withIndex(`import type { A } from 'lodash';\nimport './lib.ts';\n${INDEX}`, {
+      'lib.ts': "\nimport * as os from 'node:os';\nexport * from './other.ts';",
+      'other.ts': 'export {};',
+    }),
+    { path: 'lib.ts', line: 2, column: 21, message: /“node:os” cannot be imported/ },
+  ],
+  'an export of a file without exports': [
+    withIndex("import { x } from './lib.ts';\nx();", {
+      'lib.ts': "const x = () => '';\nclass A { y() { return this; } }",
+    }),
+    { path: 'index.ts', line: 1, column: 10, message: /^“lib\.ts” exports nothing with the name “x”$/ },
+  ],
+  'a default export of a file without exports': [
+    withIndex("import x from './lib.js';\nx();", { 'lib.js': "const x = () => '';" }),
+    { path: 'index.ts', line: 1, column: 8, message: /^“lib\.js” has no default export$/ },
+  ],
+  'an absolute import': [
+    withIndex("import x from '/etc/hostname';\nx();"),
+    { path: 'index.ts', line: 1, message: /hostname/ },
+  ],
+  'an import() of a file that is not there': [
+    withIndex('import("./x.ts");'),
+    { path: 'index.ts', line: 1, message: /“\.\/x\.ts” is not in the package/ },
+  ],
+  'an import() of a package': [
+    withIndex('\nimport("lodash");'),
+    { path: 'index.ts', line: 2, column: 1, message: /^“lodash” cannot be imported\. A plugin imports/ },
+  ],
+  'a glob import()': [
+    withIndex('const a = "x";\nimport("../" + a + ".ts");'),
+    { path: 'index.ts', line: 2, message: /import\(\)/ },
+  ],
+  'a misspelt name in another file': [
+    withIndex("import { total } from './lib/sum.ts';\nconsole.log(total);", {
+      'lib/sum.ts': 'type A = number;\n\nconst items: A[] = [];\nexport const total = itmes.length;',
+    }),
+    { path: 'lib/sum.ts', line: 4, column: 22, message: /“itmes” is not declared\. Did you mean “items”/ },
+  ],
+  'a misspelt global': [
+    withIndex('const a = Sting(1);\nconsole.log(a);'),
+    { path: 'index.ts', line: 1, column: 11, message: /“Sting” is not declared\. Did you mean “String”\?/ },
+  ],
+  'a name that only types declare': [
+    withIndex('declare const answer: number;\nconsole.log(answer);'),
+    { path: 'index.ts', line: 2, column: 13, message: /“answer” is not declared/ },
+  ],
+  'a name of a block that has ended': [
+    withIndex('{ let inner = 1; console.log(inner); }\nfor (const each of [1]) console.log(each);\nconsole.log(each);'),
+    { path: 'index.ts', line: 3, column: 13, message: /“each” is not declared/ },
+  ],
+  'top-level for await': [
+    withIndex('for await (const x of []) console.log(x);\nexport {};'),
+    { path: 'index.ts', line: 1, message: /Use it in a handler$/ },
+  ],
+  'for await in a function that is not async': [
+    withIndex('function read() { for await (const x of []) console.log(x); }\nread();'),
+    { path: 'index.ts', line: 1, message: /^await is only allowed inside an async function$/ },
+  ],
+  'nesting that kills esbuild': [
+    withIndex(`globalThis.x = ${'['.repeat(200_000)}${']'.repeat(200_000)};`),
+    { path: 'index.ts', message: /nested/ },
+  ],
+  'too much code': [
+    withIndex(`globalThis.x = "${'x'.repeat(9_000_000)}";`),
+    {
+      path: 'index.ts',
+      message: /more than 8388608 bytes \(8 MiB\) together; this one has 9000018\. Put data into files below assets/,
+    },
+  ],
+  'an endless loop at load': [
+    withIndex('while (true) {}'),
+    { path: 'index.ts', message: /^loading took longer than its 1000 ms: the top-level code did not end$/ },
+  ],
+  'a hook that is registered after an await': [
+    withIndex(
+      'async function main() {\n  await new Promise((resolve) => setTimeout(resolve, 5));\n  middleware.inboundMessage = () => {};\n}\nmain();',
+    ),
+    {
+      path: 'index.ts',
+      line: 3,
+      column: 14,
+      message: /^middleware is closed: assign while the file runs, before the first await$/,
+    },
+  ],
+  'a misspelt global in a library': [
+    withIndex("import './vendor/a.js';", { 'vendor/a.js': 'setTimout(() => {}, 1);' }),
+    { path: 'vendor/a.js', line: 1, message: /“setTimout” does not exist; did you mean “setTimeout”\?$/ },
+  ],
+  'await in a function that is not async': [
+    withIndex('const read = () => { await 1; };\nread();'),
+    { path: 'index.ts', line: 1, message: /^await is only allowed inside an async function$/ },
+  ],
+  'a fetch at load': [
+    {
+      'readme.md': readmeWith('capabilities: [host.http:example.com]'),
+      'index.ts': '\nconst list = fetch("https://example.com").catch(() => null);\nconsole.log(list);',
+    },
+    { path: 'index.ts', line: 2, column: 14, message: /^fetch is called while the code loads: call it in a handler$/ },
+  ],
   'an assignment to a member of a declared name without a value': [
     withIndex('const cfg: any = undefined;\ncfg.foo = 1;'),
     { path: 'index.ts', line: 2, message: /^Cannot set properties of undefined \(setting 'foo'\)$/ },
@@ -677,7 +687,7 @@ for (const [name, [files, { count, ...expected }]] of Object.entries({ ...cases,
   });
 }
 
-t.test('the first tool too many is named although the database sorts the names', async (t) => {
+await soakTest(t, 'the first tool too many is named although the database sorts the names', async (t) => {
   const stored = await startApiFixture(t, {
     prepare: (services) => ({
       ...services,

@@ -1,7 +1,7 @@
 /** Tools that do not pass: the refusal names the tool, the place in its schema and the line that registers it. */
 import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
-import { amount, isSoak } from '../../runner/soak.ts';
+import { amount, isSoak, soakTest } from '../../runner/soak.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, README } from './packages.ts';
 
@@ -100,7 +100,7 @@ t.test('schemas that are too large together are refused', async (t) => {
 });
 
 t.test('a schema that is no object is refused', async (t) => {
-  for (const parameters of amount({ quick: [null, []], soak: [false, null, 'string', []] })) {
+  for (const parameters of amount({ quick: [null], soak: [false, null, 'string', []] })) {
     const { status, body } = await publish(tool(parameters));
     t.equal(status, 422, JSON.stringify(body));
     t.match(body.errors[0], {
@@ -147,7 +147,7 @@ t.test('what models and users see of registrations hides nothing', async (t) => 
   t.equal(good.status, 201, JSON.stringify(good.body));
 });
 
-t.test('recursive schemas that end and patterns pass', async (t) => {
+await soakTest(t, 'recursive schemas that end and patterns pass', async (t) => {
   const node = {
     type: 'object',
     properties: { next: { $ref: '#/$defs/node' }, all: { type: 'array', items: { $ref: '#/$defs/node' } } },
@@ -195,7 +195,7 @@ t.test('schemas that are odd and harmless pass', async (t) => {
   t.notOk('polluted' in {});
 });
 
-t.test('two schemas of one $id are each their own', async (t) => {
+await soakTest(t, 'two schemas of one $id are each their own', async (t) => {
   const named = (type: string) => ({ $id: 'https://example.com/same', type: 'object', properties: { a: { type } } });
   const both = `${tool(named('string'), 'one')}\n${tool(named('integer'), 'two')}`;
   const { status, body } = await publish(both);
@@ -230,7 +230,7 @@ t.test('invalid registrations are rejected', async (t) => {
   }
 });
 
-t.test('a name of megabytes is neither compared nor repeated', async (t) => {
+await soakTest(t, 'a name of megabytes is neither compared nor repeated', async (t) => {
   const bytesOf = (body: unknown) => Buffer.byteLength(JSON.stringify(body));
   const unknown = await publish("middleware['ab'.repeat(600_000)] = () => 1;");
   t.equal(unknown.status, 422);
@@ -251,7 +251,7 @@ t.test('a name of megabytes is neither compared nor repeated', async (t) => {
   t.ok(bytesOf(warned.body.warnings) < ANSWER_MAX_BYTES, `the warnings have ${bytesOf(warned.body.warnings)} bytes`);
 });
 
-t.test('a global that is not there', async (t) => {
+await soakTest(t, 'a global that is not there', async (t) => {
   const wrong: Record<string, RegExp> = {
     "\nmiddlware.systemPrompt = () => 'x';": /“middlware” is not declared\. Did you mean “middleware”/,
     "\nhots.log('x');": /“hots” is not declared\. Did you mean “host”/,

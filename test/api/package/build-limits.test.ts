@@ -10,11 +10,16 @@ import { parseFile } from '../../../api/package/file-syntax.ts';
 import { findFreeNames } from '../../../api/package/free-names.ts';
 import { CANDIDATES_MAX, COMPARED_MAX } from '../../../api/package/undeclared-names.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { INDEX } from './packages.ts';
 import { QUICK_MS, STUCK_AT } from './stuck-worker.ts';
 
 const folder = await temporaryFolder(t);
 const range = (length: number): number[] => Array.from({ length }, (_, index) => index);
+
+/** For builds that do not change their thread. */
+const shared = startBundler({ threads: 1 });
+t.teardown(() => shared.close());
 
 let count = 0;
 async function bundle(bundler: Bundler, accountId: string, sources: Readonly<Record<string, string>>) {
@@ -51,7 +56,7 @@ t.test(
   },
 );
 
-t.test('a build that the parser keeps busy ends in its own thread, which reaps its esbuild', async (t) => {
+await soakTest(t, 'a build that the parser keeps busy ends in its own thread, which reaps its esbuild', async (t) => {
   const bundler = startBundler({ threads: 1, quickMs: 1_000, slowMs: 1_500 });
   t.teardown(() => bundler.close());
   const zombies = await countZombies();
@@ -63,8 +68,6 @@ t.test('a build that the parser keeps busy ends in its own thread, which reaps i
 });
 
 t.test('a long line that esbuild would warn about in 10,000 places is built', async (t) => {
-  const bundler = startBundler({ threads: 1 });
-  t.teardown(() => bundler.close());
   const doubtful = [
     '[, NaN].includes(x === NaN)',
     'x === -0',
@@ -74,7 +77,7 @@ t.test('a long line that esbuild would warn about in 10,000 places is built', as
     '!x instanceof Array',
   ];
   const line = range(10_000).map((at) => doubtful[at % doubtful.length]);
-  const { text, warnings } = await bundle(bundler, 'ann', {
+  const { text, warnings } = await bundle(shared, 'ann', {
     'index.ts': `import './vendor/small.min.js';\n${INDEX}`,
     'vendor/small.min.js': `globalThis.x = 1; globalThis.results = [${line.join()}];`,
   });
@@ -83,11 +86,9 @@ t.test('a long line that esbuild would warn about in 10,000 places is built', as
 });
 
 t.test('warnings about thousands of fields are cut before they leave the thread', async (t) => {
-  const bundler = startBundler({ threads: 1 });
-  t.teardown(() => bundler.close());
   const fields = range(2_000).map((at) => `b${at}: 0`);
   const tool = (name: string) => `tools.${name} = { description: 'x', parameters: {}, handler: () => '', ${fields} };`;
-  const { warnings } = await bundle(bundler, 'ann', {
+  const { warnings } = await bundle(shared, 'ann', {
     'index.ts': `import './other.ts';\n${tool('a')}`,
     'other.ts': tool('b'),
   });
@@ -95,17 +96,19 @@ t.test('warnings about thousands of fields are cut before they leave the thread'
   t.match(warnings[0], /A tool has no field “b0”/);
 });
 
-t.test('imports of missing files are refused, however long they and the paths of the package are', async (t) => {
-  const bundler = startBundler({ threads: 1 });
-  t.teardown(() => bundler.close());
-  const long = range(2_000).map((at) => [`${'y'.repeat(900)}${at}.ts`, '']);
-  const sources = { 'index.ts': `import './${'x'.repeat(4_000_000)}';`, ...Object.fromEntries(long) };
-  const { message } = await bundle(bundler, 'ann', sources).then(
-    () => new Error('it was built'),
-    (error: Error) => error,
-  );
-  t.match(message, /^index\.ts:1:8: “\.\/x+…” is not in the package\.$/);
-});
+await soakTest(
+  t,
+  'imports of missing files are refused, however long they and the paths of the package are',
+  async (t) => {
+    const long = range(2_000).map((at) => [`${'y'.repeat(900)}${at}.ts`, '']);
+    const sources = { 'index.ts': `import './${'x'.repeat(4_000_000)}';`, ...Object.fromEntries(long) };
+    const { message } = await bundle(shared, 'ann', sources).then(
+      () => new Error('it was built'),
+      (error: Error) => error,
+    );
+    t.match(message, /^index\.ts:1:8: “\.\/x+…” is not in the package\.$/);
+  },
+);
 
 t.test('the nearest file is looked for among a bounded number of short paths, for the first imports', (t) => {
   const paths = (length: number) => Object.fromEntries(range(length).map((at) => [`lib/f${at}.ts`, '']));
@@ -159,12 +162,10 @@ t.test('names are looked up once, however deep they are used', (t) => {
   t.end();
 });
 
-t.test('a library that holds all names for its calls of import() is built', async (t) => {
-  const bundler = startBundler({ threads: 1 });
-  t.teardown(() => bundler.close());
+await soakTest(t, 'a library that holds all names for its calls of import() is built', async (t) => {
   const names = range(500_000).map((at) => `i${at.toString(36).padStart(5, '_')}`);
   const library = `export const names = '${names.join(' ')}'; export const late = () => import('absent');`;
   const index = `import { late } from './vendor/a.js';\nconsole.log(late);\n${INDEX}`;
-  const { text } = await bundle(bundler, 'ann', { 'index.ts': index, 'vendor/a.js': library });
+  const { text } = await bundle(shared, 'ann', { 'index.ts': index, 'vendor/a.js': library });
   t.ok(text.includes(`i${(500_000).toString(36).padStart(5, '_')}`));
 });

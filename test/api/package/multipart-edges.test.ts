@@ -8,6 +8,7 @@ import t from 'tap';
 import { receiveUpload, UPLOAD_BOUNDS } from '../../../api/package/upload.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { createServer } from '../../../service/http/application.ts';
+import { listCases, soakTest } from '../../runner/soak.ts';
 import { listen, startApiFixture } from '../api-fixture.ts';
 import { introspectsMinimal, MINIMAL, multipartOf, zipOf } from './packages.ts';
 
@@ -96,7 +97,9 @@ t.test('envelopes', async (t) => {
       [201, 400],
     ],
   };
-  for (const [name, [sent, statuses]] of Object.entries(cases)) {
+  const quick = ['no part ends', 'a part with a header of 1 MB', 'a field of 5 MB as the number'];
+  quick.push('a file name in another coding', 'a file name with NUL and line ends', 'the number after the file');
+  for (const [name, [sent, statuses]] of listCases(cases, ...quick)) {
     const answer = await send(sent);
     t.ok(statuses.includes(statusOf(answer)), `${name}: ${answer.slice(0, 40)} ${answer.slice(-160)}`);
     t.same(await staged(), [], `${name}: no file stays`);
@@ -172,12 +175,16 @@ t.test('a slow upload succeeds; one that stops is ended and frees its place', as
   t.equal(statusOf(await send({ body: Buffer.concat([number('2.3.0'), file(), END]) })), 201, 'both places are free');
 });
 
-t.test('an upload that dribbles is refused', async (t) => {
-  const app = createServer({ bodyMaxBytes: MIB, server: {} });
+t.test('an upload that dribbles or grows beyond its limit is refused', async (t) => {
+  const app = createServer({ bodyMaxBytes: 2 * MIB, server: {} });
   await app.register(multipart);
   app.post('/', async (request) => {
     await using staging = await api.services.blobs.stage();
     await receiveUpload(request, staging, { ...UPLOAD_BOUNDS, withinMs: 50 });
+  });
+  app.post('/small', async (request) => {
+    await using staging = await api.services.blobs.stage();
+    await receiveUpload(request, staging, { ...UPLOAD_BOUNDS, maxBytes: MIB });
   });
   t.teardown(() => app.close());
   const { port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }));
@@ -190,6 +197,12 @@ t.test('an upload that dribbles is refused', async (t) => {
     t.equal(statusOf(answer), 400, when);
     t.match(answer, /The request's body comes at less than 32 KiB per second\. Send it over a faster connection\./);
   }
+  // Without a length in its header, only the bytes that arrive say how large it is.
+  const type = 'content-type: multipart/form-data; boundary=b';
+  const head = `POST /small HTTP/1.1\r\nhost: x\r\n${type}\r\ntransfer-encoding: chunked\r\n\r\n`;
+  const body = Buffer.concat([part, Buffer.alloc(MIB)]).subarray(0, MIB + 1);
+  const chunk = `${body.byteLength.toString(16)}\r\n`;
+  t.equal(statusOf(await raw(Buffer.concat([Buffer.from(head + chunk), body]), undefined, Number(port))), 413);
   t.same(await staged(), []);
 });
 
@@ -210,7 +223,7 @@ t.test('headers', async (t) => {
   t.equal((await ann.get('/me')).status, 200, 'and the service goes on');
 });
 
-t.test('five hundred idle connections do not block other requests', async (t) => {
+await soakTest(t, 'five hundred idle connections do not block other requests', async (t) => {
   const idle = Array.from({ length: 500 }, () => connect(port, '127.0.0.1').on('error', () => undefined));
   t.teardown(() => {
     for (const socket of idle) socket.destroy();

@@ -2,6 +2,7 @@ import { crc32 } from 'node:zlib';
 import t from 'tap';
 import type { Package } from '../../../api/package/package-files.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { INDEX, introspectsMinimal, MINIMAL, README, upload, zipOf } from './packages.ts';
 import { craftZip, craftZip64, END_BYTES } from './zip-crafting.ts';
@@ -28,7 +29,7 @@ t.test('64-bit records are read, and checked like others', async (t) => {
   );
 });
 
-t.test('65,536 entries, whose count the 16-bit field cannot tell', async (t) => {
+await soakTest(t, '65,536 entries, whose count the 16-bit field cannot tell', async (t) => {
   const many = craftZip(Array.from({ length: 65_536 }, (_, index) => ({ name: `f${index}`, content: '' })));
   await refused(t, 'clamped', many, /zip/i);
   await refused(

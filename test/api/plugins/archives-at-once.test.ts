@@ -6,11 +6,12 @@ import { buffer } from 'node:stream/consumers';
 import { mock } from 'node:test';
 import t from 'tap';
 import { MIB, SECOND } from '../../../sdk/contract/limits.ts';
+import { amount } from '../../runner/soak.ts';
 import { type Client, listen, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 
 /** More than the buffers of both sockets hold, so an archive that is not read stays under way. */
-const FILE_BYTES = 32 * MIB;
+const FILE_BYTES = 16 * MIB;
 /** What one account may take of the eight places. */
 const SHARE = 6;
 const ROUTES = ['archive', 'agent-plugin'];
@@ -122,7 +123,7 @@ t.test('a client that reads too slowly loses its place, and one that reads enoug
   t.teardown(() => {
     for (const one of under) one.destroy();
   });
-  for (const hold of [openAlone, openBehindStream]) {
+  for (const hold of amount({ quick: [openAlone], soak: [openAlone, openBehindStream] })) {
     under.push(...(await hold()));
     let next: IncomingMessage;
     do {

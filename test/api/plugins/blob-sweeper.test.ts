@@ -8,7 +8,7 @@ import { AFTER_DELETE_MS, PAUSE_MS, startBlobSweeper } from '../../../api/plugin
 import { findUsedBlobs } from '../../../db/catalog/versions.ts';
 import { IncompleteSweepError } from '../../../db/files/blob-errors.ts';
 import { SECOND } from '../../../sdk/contract/limits.ts';
-import { amount } from '../../runner/soak.ts';
+import { amount, soakTest } from '../../runner/soak.ts';
 import { type ApiFixture, startApiFixture } from '../api-fixture.ts';
 import { type Files, fileList, introspectsMinimal as introspect, MINIMAL } from '../package/packages.ts';
 
@@ -67,7 +67,7 @@ t.test('the first sweep also removes unused words of the catalog', async (t) => 
   await upkeep.close();
 });
 
-t.test('a sweep does not remove blobs that a concurrent publish reuses', async (t) => {
+await soakTest(t, 'a sweep does not remove blobs that a concurrent publish reuses', async (t) => {
   const api = await startApiFixture(t, { introspect, bundler: { threads: 1, queue: 100 } });
   const ann = await api.user('ann');
   const upkeep = startBlobSweeper({ pool: api.pool, blobs: api.services.blobs, onError }, MINUTE);
@@ -114,22 +114,26 @@ t.test('the sweep removes the files of killed publishes, and none of a slow uplo
   await upkeep.close();
 });
 
-t.test('a sweep that the store refuses to complete gives back the counted bytes of past hours, too', async (t) => {
-  await api.pool.query(`INSERT INTO accounts (id, name) VALUES ('late', 'late')`);
-  await api.pool.query(
-    `INSERT INTO account_usage (account_id, kind, period, bytes)
+await soakTest(
+  t,
+  'a sweep that the store refuses to complete gives back the counted bytes of past hours, too',
+  async (t) => {
+    await api.pool.query(`INSERT INTO accounts (id, name) VALUES ('late', 'late')`);
+    await api.pool.query(
+      `INSERT INTO account_usage (account_id, kind, period, bytes)
      SELECT 'late', 'blobs', date_trunc('hour', now(), 'UTC') - hours * interval '1 hour', 1000 FROM unnest('{0,5}'::int[]) hours`,
-  );
-  const blobs = {
-    ...api.services.blobs,
-    sweepUnused: () => Promise.reject(new IncompleteSweepError(new Error('status 403, AccessDenied'))),
-  };
-  const upkeep = startBlobSweeper({ pool: api.pool, blobs, onError });
-  await t.rejects(upkeep.sweep(), /AccessDenied/);
-  const usage = await api.pool.query(`SELECT bytes FROM account_usage WHERE account_id = 'late' AND kind = 'blobs'`);
-  t.same(usage.rows, [{ bytes: '1000' }], 'those of this hour count');
-  await upkeep.close();
-});
+    );
+    const blobs = {
+      ...api.services.blobs,
+      sweepUnused: () => Promise.reject(new IncompleteSweepError(new Error('status 403, AccessDenied'))),
+    };
+    const upkeep = startBlobSweeper({ pool: api.pool, blobs, onError });
+    await t.rejects(upkeep.sweep(), /AccessDenied/);
+    const usage = await api.pool.query(`SELECT bytes FROM account_usage WHERE account_id = 'late' AND kind = 'blobs'`);
+    t.same(usage.rows, [{ bytes: '1000' }], 'those of this hour count');
+    await upkeep.close();
+  },
+);
 
 t.test('deletions cause no sweep within minutes after the last one', async (t) => {
   mock.timers.enable({ apis: ['setTimeout', 'setInterval'] });

@@ -4,7 +4,7 @@ import { readNewestVersions } from '../../../api/plugins/newest-versions.ts';
 import { releaseYankedVersions } from '../../../db/catalog/versions.ts';
 import { failUpdate } from '../../../db/installations/updates.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
-import { amount } from '../../runner/soak.ts';
+import { amount, soakTest } from '../../runner/soak.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
 import { copyVersion, enlargeOffers } from './copied-versions.ts';
@@ -186,7 +186,7 @@ t.test('a yanked version takes no more than its row once no installation uses it
   await plugin.publish('1.2.0', large);
 });
 
-t.test('a yanked version that followers only ran before gives up its files at once', async (t) => {
+await soakTest(t, 'a yanked version that followers only ran before gives up its files at once', async (t) => {
   const plugin = await listed(['1.0.0']);
   const follower = await installs(ben, plugin.slug);
   await plugin.publish('1.1.0');
@@ -211,7 +211,7 @@ t.test('a yank between the look and the click does not drop the hook of a requir
   t.match(late, { status: 409, body: { code: 'not_pending', detail: /^1\.0\.0 lacks hooks of 1\.1\.0/ } });
 });
 
-t.test('the path of a file counts for the quota, as often as the database holds it', async (t) => {
+await soakTest(t, 'the path of a file counts for the quota, as often as the database holds it', async (t) => {
   const folder = `assets/${'p'.repeat(250)}`;
   const plugin = await listed(
     ['1.0.0', { ...MINIMAL, 'assets/a': '' }],
@@ -272,7 +272,7 @@ t.test('an update that waits is withdrawn with its version, and the new Latest i
   t.match((await ann.post(`${pinned.path}/resume`)).body, { currentSemVer: '2.0.0', statusReason: /yanked/ });
 });
 
-t.test('a pin whose version is yanked before it ran says so, and does not keep its files', async (t) => {
+await soakTest(t, 'a pin whose version is yanked before it ran says so, and does not keep its files', async (t) => {
   const plugin = await listed(['1.0.0'], ['2.0.0', MORE]);
   const pinned = await installs(ben, plugin.slug, {
     versionPolicy: 'Pinned',
@@ -298,7 +298,7 @@ t.test('a pin whose version is yanked before it ran says so, and does not keep i
   });
 });
 
-t.test('a version that did not start and is yanked then is not offered for another try', async (t) => {
+await soakTest(t, 'a version that did not start and is yanked then is not offered for another try', async (t) => {
   const plugin = await listed(['1.0.0'], ['2.0.0']);
   const pinned = await installs(ben, plugin.slug, {
     versionPolicy: 'Pinned',
@@ -321,7 +321,7 @@ t.test('a version that did not start and is yanked then is not offered for anoth
   t.equal((await ben.get(`${pinned.path}/update-changes`)).body.code, 'not_pending', 'its files are gone');
 });
 
-t.test('an update that waits is withdrawn if the new Latest needs consent', async (t) => {
+await soakTest(t, 'an update that waits is withdrawn if the new Latest needs consent', async (t) => {
   const plugin = await listed(['1.0.0']);
   const installation = await installs(ben, plugin.slug);
   await ben.post(`${installation.path}/pause`);
@@ -333,7 +333,7 @@ t.test('an update that waits is withdrawn if the new Latest needs consent', asyn
   t.match((await ben.post(`${installation.path}/resume`)).body, { status: 'ready', currentSemVer: '1.0.0' });
 });
 
-t.test('an update that waits moves to a new Latest that needs no consent', async (t) => {
+await soakTest(t, 'an update that waits moves to a new Latest that needs no consent', async (t) => {
   const plugin = await listed(['1.0.0']);
   const installation = await installs(ben, plugin.slug);
   await ben.post(`${installation.path}/pause`);
@@ -482,7 +482,7 @@ t.test('files of a version are its owner’s to read', async (t) => {
   t.equal((await ann.get(`/plugins/${plugin.id}/versions/nope/files`)).status, 404);
 });
 
-t.test('a plugin has a bounded number of versions, and shows as many as fit into an answer', async (t) => {
+await soakTest(t, 'a plugin has a bounded number of versions, and shows as many as fit into an answer', async (t) => {
   const plugin = await listed(['1.0.0'], ['1.1.0']);
   const newest = await readNewestVersions(api.pool, plugin.id, 'ann', 1);
   t.match(newest, { versions: { length: 1, 0: { semVer: '1.1.0' } }, leftOutVersions: { length: 1 } });
@@ -504,7 +504,7 @@ t.test('a plugin has a bounded number of versions, and shows as many as fit into
 });
 
 /** Both packages, and each of the three things a user does. */
-const ROUNDS = amount({ quick: 4, soak: 8 });
+const ROUNDS = amount({ quick: 2, soak: 8 });
 
 t.test('publish, yank, install and accept at once keep every invariant', async (t) => {
   const plugin = await listed(['1.0.0'], ['1.0.1']);

@@ -7,6 +7,7 @@ import { completeUpdate, failUpdate } from '../../../db/installations/updates.ts
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { SWEEP_BATCH } from '../../../db/postgres/rows.ts';
 import { eventually } from '../../runner/eventually.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, MINIMAL } from '../package/packages.ts';
 
@@ -168,7 +169,7 @@ async function addFollowers(t: Test, slug: string, count: number, state: string)
   return { pluginId: pluginId as string, first: ids[0] as string, second: ids[1] as string };
 }
 
-t.test('a yank withdraws a version from many followers in transactions of a batch', async (t) => {
+await soakTest(t, 'a yank withdraws a version from many followers in transactions of a batch', async (t) => {
   const { pluginId, second } = await addFollowers(
     t,
     'withdrawn',
@@ -193,25 +194,29 @@ t.test('a yank withdraws a version from many followers in transactions of a batc
   t.equal(Number(rows[0].bytes), 0, 'its content was given up');
 });
 
-t.test('a yank waits for no row that refers to a follower, and accepting its version is refused', async (t) => {
-  const { pluginId, second } = await addFollowers(
-    t,
-    'metered',
-    2,
-    `SELECT 'Latest', NULL::text, NULL::text, NULL::timestamptz, NULL::text, v.id`,
-  );
-  const id = 'metered-2';
-  await inTransaction(api.pool, async (tx) => {
-    // As the metrics of many installations do, in the order of their ids.
-    await tx.query('SELECT 1 FROM installations WHERE id = $1 FOR KEY SHARE', [id]);
-    t.equal((await ann.post(`/plugins/${pluginId}/versions/${second}/yank`)).status, 200);
-  });
-  // As between two batches of a yank.
-  const asked = `UPDATE installations SET pending_version_id = $2, account_id = (SELECT owner_id FROM plugins WHERE id = plugin_id) WHERE id = $1`;
-  await api.pool.query(asked, [id, second]);
-  const accepted = await ann.post(`/installations/${id}/accept-update`, { versionId: second });
-  t.match(accepted, { status: 409, body: { code: 'not_pending', detail: /author has withdrawn 1\.1\.0/ } });
-});
+await soakTest(
+  t,
+  'a yank waits for no row that refers to a follower, and accepting its version is refused',
+  async (t) => {
+    const { pluginId, second } = await addFollowers(
+      t,
+      'metered',
+      2,
+      `SELECT 'Latest', NULL::text, NULL::text, NULL::timestamptz, NULL::text, v.id`,
+    );
+    const id = 'metered-2';
+    await inTransaction(api.pool, async (tx) => {
+      // As the metrics of many installations do, in the order of their ids.
+      await tx.query('SELECT 1 FROM installations WHERE id = $1 FOR KEY SHARE', [id]);
+      t.equal((await ann.post(`/plugins/${pluginId}/versions/${second}/yank`)).status, 200);
+    });
+    // As between two batches of a yank.
+    const asked = `UPDATE installations SET pending_version_id = $2, account_id = (SELECT owner_id FROM plugins WHERE id = plugin_id) WHERE id = $1`;
+    await api.pool.query(asked, [id, second]);
+    const accepted = await ann.post(`/installations/${id}/accept-update`, { versionId: second });
+    t.match(accepted, { status: 409, body: { code: 'not_pending', detail: /author has withdrawn 1\.1\.0/ } });
+  },
+);
 
 t.test('a yank that was cut off is continued, and its version does not start meanwhile', async (t) => {
   const { pluginId, first, second } = await addFollowers(
@@ -254,7 +259,7 @@ t.test('a yank that was cut off is continued, and its version does not start mea
   ]);
 });
 
-t.test('a repeated yank continues one that was cut off before it is answered', async (t) => {
+await soakTest(t, 'a repeated yank continues one that was cut off before it is answered', async (t) => {
   const { pluginId, first, second } = await addFollowers(
     t,
     'repeated-yank',

@@ -2,12 +2,12 @@
 import t, { type Test } from 'tap';
 import { brokenInvariants } from '../../model/invariants.ts';
 import { startCachedApi } from '../../model/service.ts';
-import { amount } from '../../runner/soak.ts';
+import { amount, soakTest } from '../../runner/soak.ts';
 import { type Answer, type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, INDEX, introspectsMinimal, MINIMAL, readmeWith } from '../package/packages.ts';
 
 /** Rounds of the longest race; the others have a quarter. Each round starts with another call. */
-const ROUNDS = amount({ quick: 8, soak: 200 });
+const ROUNDS = amount({ quick: 4, soak: 200 });
 /** More than the bundler's queue holds. */
 const PUBLISHES = amount({ quick: 24, soak: 64 });
 /** Maximum number of tries of a client after `bundler_busy`. */
@@ -53,30 +53,34 @@ async function rounds(t: Test, times: number, round: (index: number) => Promise<
   t.same(await brokenInvariants(api.pool), []);
 }
 
-t.test('many publishes of one number make one version, and the real bundler refuses when it is busy', async (t) => {
-  const real = await startApiFixture(t, { introspect: introspectsMinimal });
-  const author = await real.user('author');
-  const { body } = await author.post('/plugins', { slug: 'one', displayName: 'One' });
-  const statuses: string[] = [];
-  const refusals: Answer[] = [];
-  const until = async (index: number) => {
-    const files = { ...MINIMAL, 'readme.md': `${MINIMAL['readme.md']}\n${index}` };
-    for (let tries = 0; tries < TRIES; tries += 1) {
-      const answer = await publish(author, body.id, '1.0.0', files);
-      if (answer.body.code !== 'bundler_busy') return statuses.push(`${answer.status} ${answer.body.code ?? ''}`);
-      if (tries === 0) refusals.push(answer);
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-    }
-    throw new Error('the bundler stayed busy');
-  };
-  await Promise.all(Array.from({ length: PUBLISHES }, (_, index) => until(index)));
-  t.equal(statuses.filter((status) => status === '201 ').length, 1);
-  t.ok(refusals.length > 0, 'the bundler was busy');
-  for (const { headers } of refusals) t.match(headers, { 'retry-after': String });
-  t.same(new Set(statuses), new Set(['201 ', '409 version_exists']));
-  const { rows } = await real.pool.query('SELECT count(*)::int AS count FROM versions');
-  t.equal(rows[0].count, 1);
-});
+await soakTest(
+  t,
+  'many publishes of one number make one version, and the real bundler refuses when it is busy',
+  async (t) => {
+    const real = await startApiFixture(t, { introspect: introspectsMinimal });
+    const author = await real.user('author');
+    const { body } = await author.post('/plugins', { slug: 'one', displayName: 'One' });
+    const statuses: string[] = [];
+    const refusals: Answer[] = [];
+    const until = async (index: number) => {
+      const files = { ...MINIMAL, 'readme.md': `${MINIMAL['readme.md']}\n${index}` };
+      for (let tries = 0; tries < TRIES; tries += 1) {
+        const answer = await publish(author, body.id, '1.0.0', files);
+        if (answer.body.code !== 'bundler_busy') return statuses.push(`${answer.status} ${answer.body.code ?? ''}`);
+        if (tries === 0) refusals.push(answer);
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      }
+      throw new Error('the bundler stayed busy');
+    };
+    await Promise.all(Array.from({ length: PUBLISHES }, (_, index) => until(index)));
+    t.equal(statuses.filter((status) => status === '201 ').length, 1);
+    t.ok(refusals.length > 0, 'the bundler was busy');
+    for (const { headers } of refusals) t.match(headers, { 'retry-after': String });
+    t.same(new Set(statuses), new Set(['201 ', '409 version_exists']));
+    const { rows } = await real.pool.query('SELECT count(*)::int AS count FROM versions');
+    t.equal(rows[0].count, 1);
+  },
+);
 
 t.test('both yanks against delete, listing, accept and install', async (t) => {
   await rounds(t, ROUNDS, async (index) => {

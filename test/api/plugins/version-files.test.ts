@@ -2,6 +2,7 @@
 import t from 'tap';
 import { requireFiles } from '../../../api/plugins/version-files.ts';
 import { KIB, MIB } from '../../../sdk/contract/limits.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { type Client, startApiFixture } from '../api-fixture.ts';
 import { fileList, introspectsMinimal, MINIMAL } from '../package/packages.ts';
 
@@ -86,7 +87,7 @@ t.test('pages together have the text of every file once', async (t) => {
   t.ok(files.every(({ contentText }) => contentText === text));
 });
 
-t.test('a page of empty files is bounded as well', async (t) => {
+await soakTest(t, 'a page of empty files is bounded as well', async (t) => {
   const { list, plugin } = await publish(ann, 'many', 2_500, '');
   t.equal((await ann.get(`${plugin}?includeFiles=true`)).body.files.length, 1_000);
   t.same(
@@ -109,7 +110,7 @@ t.test('a HEAD request reads nothing', async (t) => {
   t.same(read, []);
 });
 
-t.test('a path of the maximum length fits into a cursor', async (t) => {
+await soakTest(t, 'a path of the maximum length fits into a cursor', async (t) => {
   const { list, sha256 } = await publish(ann, 'deep', 0, '');
   const folder = `${'é'.repeat(127)}/`.repeat(4);
   const paths = ['a', 'b'].map((end) => folder + end.repeat(1_024 - Buffer.byteLength(folder)));
@@ -147,7 +148,7 @@ t.test('a draft that is saved between two pages is read again from its start', a
   });
 });
 
-t.test('a draft that is saved while its files are listed for an archive is gone', async (t) => {
+await soakTest(t, 'a draft that is saved while its files are listed for an archive is gone', async (t) => {
   const replaced = { id: 'none', semVer: null };
   await t.rejects(requireFiles(api.pool, replaced), { code: 'gone', message: /^The draft was saved meanwhile/ });
 });
@@ -197,7 +198,7 @@ t.test('an account reads a bounded number of large pages at once, and others rea
   t.equal((await ann.get(large.list)).status, 200, 'an answer that was sent frees its share');
 });
 
-t.test('ordinary text takes up its own size', async (t) => {
+await soakTest(t, 'ordinary text takes up its own size', async (t) => {
   const ordinary = await publish(ann, 'ordinary', 1, 'A line of text.\n'.repeat((350 * KIB) / 16));
   t.same((await readAtOnce(ordinary, 20)).statuses, Array(20).fill(200));
 });

@@ -58,7 +58,7 @@ import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { explainPool } from '../../fixtures/explained-pool.ts';
 import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
-import { amount, seed } from '../../runner/soak.ts';
+import { amount, seed, soakTest } from '../../runner/soak.ts';
 
 const { pool } = await testDatabase(t);
 const secretKeys = await openSecretKeys(await temporaryFolder(t));
@@ -465,7 +465,7 @@ t.test('near the quota of audit the oldest host calls go, then the oldest action
   t.same(await readLedger(at), await countTables(at));
 });
 
-t.test('the oldest records go in batches that read no records of others', async (t) => {
+await soakTest(t, 'the oldest records go in batches that read no records of others', async (t) => {
   const [at, other] = [await tenant('max'), await tenant('ned')];
   t.teardown(() => saveUsageLimits(pool, {}));
   const rows = { own: 7_000, others: 20_000 };
@@ -516,7 +516,7 @@ t.test('a recount heals sums that drifted, while others write', async (t) => {
   t.same(await readLedger(at), await countTables(at));
 });
 
-t.test('a recount writes no sum that is right', async (t) => {
+await soakTest(t, 'a recount writes no sum that is right', async (t) => {
   const at = await tenant('sam');
   await steps.deliver?.(at, 1_000);
   await steps.log?.(at, 100);
@@ -534,18 +534,22 @@ t.test('a recount writes no sum that is right', async (t) => {
   t.same(await readLedger(at), await countTables(at));
 });
 
-t.test('a fold does not wait for a recount of another process, and the next one moves the changes', async (t) => {
-  const at = await tenant('lou');
-  await steps.deliver?.(at, 1_000);
-  await inTransaction(pool, async (tx) => {
-    await takeNamedLock(tx, 'account usage');
-    t.same(await foldUsage(pool), []);
-    t.equal(await recountUsage(pool), false, 'nor does another recount');
-  });
-  const folded = await foldUsage(pool);
-  t.ok(folded.some(({ accountId }) => accountId === at.accountId));
-  t.same(await readLedger(at), await countTables(at));
-});
+await soakTest(
+  t,
+  'a fold does not wait for a recount of another process, and the next one moves the changes',
+  async (t) => {
+    const at = await tenant('lou');
+    await steps.deliver?.(at, 1_000);
+    await inTransaction(pool, async (tx) => {
+      await takeNamedLock(tx, 'account usage');
+      t.same(await foldUsage(pool), []);
+      t.equal(await recountUsage(pool), false, 'nor does another recount');
+    });
+    const folded = await foldUsage(pool);
+    t.ok(folded.some(({ accountId }) => accountId === at.accountId));
+    t.same(await readLedger(at), await countTables(at));
+  },
+);
 
 t.test('an insert over a quota fails whole, and giving back makes room', async (t) => {
   const at = await tenant('dan');
@@ -668,7 +672,8 @@ t.test(
   },
 );
 
-t.test(
+await soakTest(
+  t,
   'the first turn empties a quota that was lowered, and another process at the same time removes no more',
   async (t) => {
     const at = await tenant('pia');
@@ -687,7 +692,7 @@ t.test(
   },
 );
 
-t.test('an account whose records cannot be removed does not stop the removal of others', async (t) => {
+await soakTest(t, 'an account whose records cannot be removed does not stop the removal of others', async (t) => {
   const [at, other] = [await tenant('quy'), await tenant('ria')];
   t.teardown(async () => {
     await saveUsageLimits(pool, {});

@@ -9,6 +9,7 @@ import { pageTodos } from '../../../db/sessions/todos.ts';
 import { KIB, MIB } from '../../../sdk/contract/limits.ts';
 import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { createLogLine } from '../../fixtures/log-line.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { openStorageFixture } from '../../supervisor/supervisor-fixture.ts';
 
 /** Rows of one test, together about twice what a page has. */
@@ -81,7 +82,7 @@ t.test('lists of log lines whose data has many small values', async (t) => {
   t.ok(sizes.length > 10 && Math.max(...sizes) < MIB / 4, sizes.join());
 });
 
-t.test('lists of ordinary log lines and events have as many as asked for', async (t) => {
+await soakTest(t, 'lists of ordinary log lines and events have as many as asked for', async (t) => {
   const text = (chars: number) => 'x'.repeat(chars - '{"key": ""}'.length);
   const data = JSON.stringify({ key: text(300) });
   const lines = Array.from({ length: 1_000 }, (_, n) =>
@@ -100,27 +101,31 @@ t.test('lists of ordinary log lines and events have as many as asked for', async
   t.equal((await pageEvents(fixture.pool, { installationId, limit: 1_000 })).items.length, 1_000);
 });
 
-t.test('lists of installations with the longest frontmatter have as many as the default limit', async (t) => {
-  await fixture.pool.query(`INSERT INTO accounts (id, name) VALUES ('long', 'long')`);
-  const manifest = { capabilities: [], secrets: {}, settings: { tone: { default: 'x'.repeat(16 * KIB) } } };
-  for (let n = 0; n < 100; n += 1) {
-    const id = `long-${n}`;
-    await insertBareInstallation(fixture.pool, { accountId: 'long', pluginId: id, installationId: id });
-    await fixture.pool.query(
-      `WITH version AS (
+await soakTest(
+  t,
+  'lists of installations with the longest frontmatter have as many as the default limit',
+  async (t) => {
+    await fixture.pool.query(`INSERT INTO accounts (id, name) VALUES ('long', 'long')`);
+    const manifest = { capabilities: [], secrets: {}, settings: { tone: { default: 'x'.repeat(16 * KIB) } } };
+    for (let n = 0; n < 100; n += 1) {
+      const id = `long-${n}`;
+      await insertBareInstallation(fixture.pool, { accountId: 'long', pluginId: id, installationId: id });
+      await fixture.pool.query(
+        `WITH version AS (
          INSERT INTO versions (id, plugin_id, semver, status, source_sha256, bundle_sha256, size_bytes, stored_bytes, manifest,
            readme, capabilities, added_capabilities, discovered, registrations)
          VALUES ($1, $1, '1.0.0', 'published', '', '', 0, 0, $2, '', '{}', '{}', '{}', '{}') RETURNING id)
        UPDATE installations SET current_version_id = version.id FROM version WHERE installations.id = $1`,
-      [id, JSON.stringify(manifest)],
-    );
-  }
-  const { items, nextCursor } = await pageInstallations(fixture.pool, 'long', { limit: 100 });
-  t.equal(items.length, 100);
-  t.equal(nextCursor, null);
-});
+        [id, JSON.stringify(manifest)],
+      );
+    }
+    const { items, nextCursor } = await pageInstallations(fixture.pool, 'long', { limit: 100 });
+    t.equal(items.length, 100);
+    t.equal(nextCursor, null);
+  },
+);
 
-t.test('lists of installations with many channels', async (t) => {
+await soakTest(t, 'lists of installations with many channels', async (t) => {
   const CHANNELS = 200;
   const INSTALLATIONS = 40;
   await fixture.pool.query(`INSERT INTO accounts (id, name) VALUES ('busy', 'busy')`);

@@ -6,6 +6,7 @@ import { insertAudit, maintainAudit, pageAudit } from '../../../db/records/audit
 import { insertLogs, type LogLine, maintainLogs, pageLogs } from '../../../db/records/logs.ts';
 import { createLogLine } from '../../fixtures/log-line.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { soakTest } from '../../runner/soak.ts';
 
 const HOUR = 3_600_000;
 /** The partition that a maintenance at that time creates. */
@@ -38,7 +39,7 @@ t.test('pages go newest first and miss nothing while lines arrive', async (t) =>
   t.same((await pageLogs(pool, { installationId: 'other', limit: 10 })).items, []);
 });
 
-t.test('levels and sessions filter', async (t) => {
+await soakTest(t, 'levels and sessions filter', async (t) => {
   const { pool } = await testDatabase(t);
   await maintainLogs(pool);
   await insertLogs(pool, [
@@ -123,29 +124,33 @@ t.test(
   },
 );
 
-t.test('lines and entries of a process whose clock is a day ahead are kept, with the database’s time', async (t) => {
-  const { pool } = await testDatabase(t);
-  const ahead = new Date(Date.now() + 24 * HOUR).toISOString();
-  await maintainLogs(pool);
-  await maintainAudit(pool);
-  await insertLogs(pool, [line(1), line(2, { at: ahead }), line(3)]);
-  t.strictSame(
-    (await pageLogs(pool, { installationId: 'i1', limit: 5 })).items.map(({ message }) => message),
-    ['m3', 'm2', 'm1'],
-  );
-  const { rows } = await pool.query('SELECT 1 FROM plugin_logs WHERE at > now()');
-  t.same(rows, []);
-  const call = { member: 'storage.get', outcome: 'ok', durationMs: 1, argumentsSha256: null, detail: null } as const;
-  const entry = { id: 'a1', installationId: 'i1', sessionId: null, invocationId: null };
-  await insertAudit(pool, [{ ...entry, at: new Date(Date.now() + 72 * HOUR).toISOString(), ...call }]);
-  t.equal((await pageAudit(pool, { installationId: 'i1', limit: 5 })).items.length, 1);
-  // The process whose clock is ahead maintains the partitions, too.
-  const { now } = Date;
-  t.teardown(() => Object.assign(Date, { now }));
-  Object.assign(Date, { now: () => now() + 24 * HOUR });
-  await maintainLogs(pool);
-  t.equal((await pageLogs(pool, { installationId: 'i1', limit: 5 })).items.length, 3, 'nothing was dropped');
-});
+await soakTest(
+  t,
+  'lines and entries of a process whose clock is a day ahead are kept, with the database’s time',
+  async (t) => {
+    const { pool } = await testDatabase(t);
+    const ahead = new Date(Date.now() + 24 * HOUR).toISOString();
+    await maintainLogs(pool);
+    await maintainAudit(pool);
+    await insertLogs(pool, [line(1), line(2, { at: ahead }), line(3)]);
+    t.strictSame(
+      (await pageLogs(pool, { installationId: 'i1', limit: 5 })).items.map(({ message }) => message),
+      ['m3', 'm2', 'm1'],
+    );
+    const { rows } = await pool.query('SELECT 1 FROM plugin_logs WHERE at > now()');
+    t.same(rows, []);
+    const call = { member: 'storage.get', outcome: 'ok', durationMs: 1, argumentsSha256: null, detail: null } as const;
+    const entry = { id: 'a1', installationId: 'i1', sessionId: null, invocationId: null };
+    await insertAudit(pool, [{ ...entry, at: new Date(Date.now() + 72 * HOUR).toISOString(), ...call }]);
+    t.equal((await pageAudit(pool, { installationId: 'i1', limit: 5 })).items.length, 1);
+    // The process whose clock is ahead maintains the partitions, too.
+    const { now } = Date;
+    t.teardown(() => Object.assign(Date, { now }));
+    Object.assign(Date, { now: () => now() + 24 * HOUR });
+    await maintainLogs(pool);
+    t.equal((await pageLogs(pool, { installationId: 'i1', limit: 5 })).items.length, 3, 'nothing was dropped');
+  },
+);
 
 t.test('audit pages', async (t) => {
   const { pool } = await testDatabase(t);

@@ -11,6 +11,7 @@ import { addPiece, passPiece } from '../../../db/sessions/turn-outputs.ts';
 import { findTurn, openJudgedTurn } from '../../../db/sessions/turns.ts';
 import { during } from '../../fixtures/lock-waits.ts';
 import { testDatabase } from '../../runner/harness.ts';
+import { listCases } from '../../runner/soak.ts';
 import { openTurn } from './open-turn.ts';
 
 const { pool } = await testDatabase(t);
@@ -22,7 +23,7 @@ const removals: Readonly<Record<string, (tx: PoolClient, sessionId: string) => P
 /** A call and a piece that begin a step, with and without a renewal of the lease. */
 const runtimes = { 'that holds the turn': 'r', 'that takes over an expired lease': 'other' };
 
-for (const [removed, remove] of Object.entries(removals))
+for (const [removed, remove] of listCases(removals, 'cleared'))
   for (const [which, runtime] of Object.entries(runtimes))
     t.test(`a session is ${removed} during a step of a runtime ${which}`, async (t) => {
       const { sessionId } = await openTurn(pool);
