@@ -8,7 +8,7 @@ import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { insertAudit } from '../../db/records/audit.ts';
 import { eventually } from '../runner/eventually.ts';
-import { soakTest } from '../runner/soak.ts';
+import { isSoak, soakTest } from '../runner/soak.ts';
 import {
   answerInstead,
   openSignedIn,
@@ -24,11 +24,13 @@ import { publish, publishFrontDesk } from './front-desk.ts';
 const service = await shareConsoleService('visitor');
 const browser = await shareBrowser(t);
 const { opened, openAt } = await shareConsole(browser, service);
-const plugin = await publishFrontDesk(service);
-const { body: desk } = await service.call('POST', '/api/installations', { slug: 'front-desk' });
-await service.call('POST', `/api/installations/${desk.id}/configure`, { secrets: { key: 'k3y' } });
+const DESK = { slug: 'visit-desk', displayName: 'Visit desk' };
+const plugin = await publishFrontDesk(service, 'host.storage', DESK);
+const { body: desk } = await service.call('POST', '/api/installations', { slug: DESK.slug });
+// Only cases of the long run need it to run.
+if (isSoak()) await service.call('POST', `/api/installations/${desk.id}/configure`, { secrets: { key: 'k3y' } });
 
-t.test('while the browser counts as offline, requests are sent at once', async (t) => {
+soakTest(t, 'while the browser counts as offline, requests are sent at once', async (t) => {
   const { page, complaints } = await openAt(`/installations/${desk.id}`);
   await page.getByRole('button', { name: 'Pause' }).waitFor();
   // The service is on this machine, so the driver's own way to be offline would stop these requests, too.
@@ -42,7 +44,7 @@ dispatchEvent(new Event('offline'));`);
   await service.call('POST', `/api/installations/${desk.id}/resume`);
 });
 
-t.test('on a page by plain HTTP a message is sent, and what cannot be copied can be selected', async (t) => {
+soakTest(t, 'on a page by plain HTTP a message is sent, and what cannot be copied can be selected', async (t) => {
   await service.call('POST', `/api/installations/${desk.id}/channels`, { name: 'Inbox' });
   const { body: session } = await service.session('POST', '/sessions', { agentId: 'ann' });
   const { context, page, complaints } = await openSignedIn(browser, service);
@@ -143,7 +145,7 @@ t.test('on a phone with text of double size, no word of header and list is broke
   const { page, complaints } = await openAt('/installations');
   const words = [
     page.getByRole('banner').getByText('Bulkhead', { exact: true }),
-    page.getByRole('main').getByRole('link', { name: 'Front desk' }),
+    page.getByRole('main').getByRole('link', { name: 'Visit desk' }),
   ];
   for (const size of [PHONE, NARROW]) {
     await page.setViewportSize(size);
@@ -156,14 +158,14 @@ t.test('on a phone with text of double size, no word of header and list is broke
   t.same(complaints, []);
 });
 
-t.test('a button that moved its plugin out of sight is scrolled into view', async (t) => {
+soakTest(t, 'a button that moved its plugin out of sight is scrolled into view', async (t) => {
   await publishFrontDesk(service, 'host.storage', { slug: 'lower-desk', displayName: 'Lower desk' });
   await service.call('POST', '/api/installations', { slug: 'lower-desk' });
   const { context, page, complaints } = await openSignedIn(browser, service, '/installations');
   await page.setViewportSize(ENLARGED);
-  const later = page.getByRole('button', { name: 'Run Front desk later' });
+  const later = page.getByRole('button', { name: 'Run Visit desk later' });
   await later.press('Enter');
-  await page.getByText(/^Front desk is 2 of \d$/).waitFor({ state: 'attached' });
+  await page.getByText(/^Visit desk is 2 of \d$/).waitFor({ state: 'attached' });
   await eventually(() => isInView(later));
 
   await page.setViewportSize({ width: 1280, height: 900 });
@@ -181,7 +183,7 @@ t.test('a button that moved its plugin out of sight is scrolled into view', asyn
   await context.close();
 });
 
-t.test('on an enlarged screen, a tab that is chosen stays in view', async (t) => {
+soakTest(t, 'on an enlarged screen, a tab that is chosen stays in view', async (t) => {
   const { page, complaints } = await openAt(`/installations/${desk.id}`);
   await page.setViewportSize(ENLARGED);
   const chosen = page.getByRole('tab', { name: 'Settings' });
@@ -207,7 +209,7 @@ async function isInView(element: Locator): Promise<boolean> {
   return box !== null && box.y >= 0 && box.y + box.height <= ENLARGED.height;
 }
 
-t.test('on an enlarged screen, no part of the editor covers or cuts another', async (t) => {
+soakTest(t, 'on an enlarged screen, no part of the editor covers or cuts another', async (t) => {
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'edit-desk', displayName: 'Edit desk' });
   await publish(service, plugin.id, '1.0.0', 'host.storage', { name: 'Edit desk' });
   const { page, complaints } = await openAt(`/plugins/${plugin.id}/edit`, ENLARGED);
@@ -250,7 +252,7 @@ soakTest(
   },
 );
 
-t.test('the lines of a log are readable where the navigation takes a part of a narrow screen', async (t) => {
+soakTest(t, 'the lines of a log are readable where the navigation takes a part of a narrow screen', async (t) => {
   const { page } = await openAt(`/installations/${desk.id}?tab=logs`);
   const said = page.locator('.log-said').first();
   await said.waitFor();
@@ -272,11 +274,11 @@ t.test('pages on their way and results of a search are announced', async (t) => 
   const { context, page, complaints } = await openAt('/catalog?q=[1,2]');
   const status = page.getByRole('status');
   await status.getByText('Catalog', { exact: true }).waitFor();
-  await page.getByRole('link', { name: 'Front desk' }).waitFor();
+  await page.getByRole('link', { name: 'Visit desk' }).waitFor();
   await page.setViewportSize(TABLET);
   const foot = await page.locator('.entry-foot').first().locator('> span').all();
   t.same(await Promise.all(foot.map((fact) => fact.evaluate(countLines))), [1, 1, 1], 'no fact of a card is broken');
-  await page.getByRole('searchbox').fill('front');
+  await page.getByRole('searchbox').fill('visit');
   await status.getByText(/^\d+ plugins?$/).waitFor();
   // The service refuses a longer text.
   await page.getByRole('searchbox').fill('x'.repeat(300));
@@ -326,27 +328,27 @@ const isFocusWithin = (page: Page, selector: string): Promise<boolean> =>
 const IS_FOCUS_BELOW_HEADER = `document.activeElement.getBoundingClientRect().top >=
   document.querySelector('header').getBoundingClientRect().bottom`;
 
-t.test('what changes on a page that the browser has translated is shown', async (t) => {
-  await publish(service, plugin, '1.1.0', 'host.storage, host.llm');
+soakTest(t, 'what changes on a page that the browser has translated is shown', async (t) => {
+  await publish(service, plugin, '1.1.0', 'host.storage, host.llm', { name: DESK.displayName });
   const { page, complaints } = await openAt(`/installations/${desk.id}`);
   const update = page.getByRole('region', { name: 'Update' });
   await update.getByText('1.0.0 keeps running until you decide.').waitFor();
   await page.evaluate(TRANSLATE);
-  await publish(service, plugin, '1.2.0', 'host.storage, host.llm, host.workspace');
+  await publish(service, plugin, '1.2.0', 'host.storage, host.llm, host.workspace', { name: DESK.displayName });
   await update.getByRole('button', { name: 'Review 1.2.0' }).click();
   await update.getByRole('button', { name: 'Update to 1.2.0' }).waitFor();
   t.equal(await update.getByRole('heading', { level: 2 }).innerText(), '1.2.0 asks for more access');
 
   // Its name ends with the number of updates that wait.
   await page.getByRole('link', { name: /^Installations/ }).click();
-  const card = page.getByRole('listitem').filter({ hasText: 'Front desk' });
+  const card = page.getByRole('listitem').filter({ hasText: 'Visit desk' });
   await card.getByText('1.2.0 asks for more access').waitFor();
   await page.evaluate(TRANSLATE);
   await service.call('POST', `/api/installations/${desk.id}/pause`);
   await card.getByText(/^paused$/).waitFor();
   await card.getByText(/^1\.0\.0 · stopped · 1\.2\.0 asks/).waitFor();
   await service.call('POST', `/api/installations/${desk.id}/resume`);
-  await go(page, 'Front desk');
+  await go(page, 'Visit desk');
   t.same(complaints, []);
 });
 

@@ -92,7 +92,7 @@ soakTest(
   },
 );
 
-t.test('a consent to an update ends when the update also ends a check that has become required', async (t) => {
+soakTest(t, 'a consent to an update ends when the update also ends a check that has become required', async (t) => {
   const named = { slug: 'less-desk', displayName: 'Less desk' };
   const plugin = await publishFrontDesk(service, 'host.storage', named);
   const { body: made } = await service.call('POST', '/api/installations', { slug: named.slug });

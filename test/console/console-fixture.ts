@@ -4,16 +4,34 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Page } from 'playwright-core';
 import rootTest from 'tap';
-import { type CalledService, type Environment, startApiAndSupervisor } from '../deploy/service-fixture.ts';
-import type { Teardown } from '../runner/harness.ts';
+import {
+  type CalledService,
+  type Environment,
+  startApiAlone,
+  startApiAndSupervisor,
+} from '../deploy/service-fixture.ts';
+import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { BROWSER_VARIABLE } from '../runner/unpacked-browser.ts';
 
 const BUILDER = fileURLToPath(new URL('../../console/build-console.ts', import.meta.url));
 
 /** Starts API and supervisor without `npm start`. Builds the console before, if `npm test` has not done so with the whole run. */
 export async function startConsoleService(t: Teardown, env: Environment = {}): Promise<CalledService> {
-  if (process.env[BROWSER_VARIABLE] === undefined) await promisify(execFile)(process.execPath, [BUILDER]);
+  await buildConsole();
   return startApiAndSupervisor(t, env);
+}
+
+/** Starts the API alone, for pages that ask the supervisor nothing. @returns its address */
+export async function startConsoleApi(t: Teardown, env: Environment): Promise<string> {
+  await buildConsole();
+  const { url: DATABASE_URL } = await testDatabase(t);
+  const { url } = await startApiAlone(t, { ...env, DATABASE_URL, DATA_DIR: await temporaryFolder(t) });
+  // The host of PUBLIC_URL, unless it is set.
+  return url.replace('127.0.0.1', 'localhost');
+}
+
+async function buildConsole(): Promise<void> {
+  if (process.env[BROWSER_VARIABLE] === undefined) await promisify(execFile)(process.execPath, [BUILDER]);
 }
 
 let shared: Promise<CalledService> | undefined;
@@ -23,8 +41,15 @@ let shared: Promise<CalledService> | undefined;
  * as an account of its own, with slugs and names that no other file uses.
  */
 export async function shareConsoleService(account: string): Promise<CalledService> {
-  shared ??= startConsoleService(rootTest);
+  // A delivery that failed waits until it is tried on its page.
+  shared ??= startConsoleService(rootTest, { DELIVERY_WAITS: '600,600' });
   return (await shared).asUser(account);
+}
+
+/** Uninstalls everything, for the next file of the same account: hooks of these plugins would run in its sessions. */
+export async function uninstallAll(service: CalledService): Promise<void> {
+  const { body } = await service.call('GET', '/api/installations');
+  for (const { id } of body.items) await service.call('DELETE', `/api/installations/${id}`);
 }
 
 export interface ConsoleFixture {

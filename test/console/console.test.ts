@@ -9,10 +9,10 @@ import { zipOf } from '../api/package/packages.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 // With --soak, `inspect` looks at every page in every look.
-import { amount, soakTest } from '../runner/soak.ts';
+import { amount, isSoak, soakTest } from '../runner/soak.ts';
 import { answerInstead, loseResponse, type OpenConsole, openSignedIn, shareBrowser } from './browser.ts';
 import { compile } from './compiler.ts';
-import { allowUpdate, go, press, pressInDialog, startConsoleService } from './console-fixture.ts';
+import { allowUpdate, go, press, pressInDialog, shareConsoleService, uninstallAll } from './console-fixture.ts';
 import {
   composeText,
   followToEditor,
@@ -31,7 +31,7 @@ import { inspect, inspectVariation } from './pictures.ts';
 import { runSessionCases } from './session-cases.ts';
 import { wrongPrograms } from './wrong-programs.ts';
 
-const service = await startConsoleService(t);
+const service = await shareConsoleService('local');
 const browser = await shareBrowser(t);
 
 let authoring: Promise<OpenConsole> | undefined;
@@ -89,7 +89,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     page.off('request', onRequest);
     t.equal(await dialog.getByLabel('API key').first().getAttribute('autocomplete'), 'new-password');
     await dialog.getByLabel('I allow this plugin').check();
-    await inspect(t, page, 'install');
+    await inspectVariation(t, page, 'install');
     await dialog.getByRole('button', { name: 'Install' }).click();
     await page.getByRole('tab', { name: 'Overview' }).waitFor();
     const { settings, secretNames, required } = await installationThat(service, ({ status }) => status === 'ready');
@@ -141,10 +141,14 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await inspect(t, page, 'channels');
     await page.getByRole('button', { name: 'Open' }).click();
     await page.getByText('<script>alert(3)</script>').waitFor();
-    await inspect(t, page, 'delivery');
-    await page.getByRole('button', { name: 'Replay', exact: true }).click();
-    await page.getByText('It is delivered again').waitFor();
+    await inspectVariation(t, page, 'delivery');
+    if (isSoak()) {
+      await page.getByRole('button', { name: 'Replay', exact: true }).click();
+      await page.getByText('It is delivered again').waitFor();
+    }
     await page.getByRole('button', { name: 'Close' }).click();
+    // Every run has the rest in parity.test.ts.
+    if (!isSoak()) return;
     await page.getByRole('button', { name: 'Replace address' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Replace address' }).click();
     await eventually(async () => (await address.inputValue()) !== webhookUrl);
@@ -199,12 +203,14 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('link', { name: 'Installations 1 update waits' }).waitFor();
     const door = page.getByLabel('Door code').first();
     await door.fill('4711');
-    await page.getByRole('link', { name: 'In the catalog' }).click();
-    await page.getByRole('dialog').getByText('What you typed for the update is not saved').waitFor();
-    await page.getByRole('button', { name: 'Stay' }).click();
-    await page.getByRole('button', { name: 'Not this version' }).click();
-    await page.getByRole('button', { name: 'Look at it again' }).click();
-    t.equal(await door.inputValue(), '4711', 'what was typed stays');
+    if (isSoak()) {
+      await page.getByRole('link', { name: 'In the catalog' }).click();
+      await page.getByRole('dialog').getByText('What you typed for the update is not saved').waitFor();
+      await page.getByRole('button', { name: 'Stay' }).click();
+      await page.getByRole('button', { name: 'Not this version' }).click();
+      await page.getByRole('button', { name: 'Look at it again' }).click();
+      t.equal(await door.inputValue(), '4711', 'what was typed stays');
+    }
     const update = page.getByRole('button', { name: /^Update to/ });
     t.ok(await update.isDisabled(), 'not without consent');
     let accepted = 0;
@@ -291,6 +297,11 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('link', { name: 'Front desk' }).click();
   });
 
+  const backToDesk = async () => {
+    await page.getByRole('link', { name: 'Installations' }).click();
+    await page.getByRole('link', { name: 'Front desk' }).click();
+  };
+
   await t.test('services: what is to be done, what is due, and hosts, with the keyboard', async (t) => {
     await page.getByRole('link', { name: 'Services', exact: true }).click();
     for (const empty of [
@@ -330,7 +341,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await dialog.getByLabel('Address').fill('web.invalid');
     await dialog.getByLabel('User').fill('deploy');
     await dialog.getByLabel('Password').first().fill('never shown again');
-    await inspect(t, page, 'ssh-host');
+    await inspectVariation(t, page, 'ssh-host');
     await pressInDialog(page, 'Add an SSH host');
     await page.getByText('deploy@web.invalid:22').waitFor();
     await page.getByRole('button', { name: 'Test web' }).click();
@@ -343,21 +354,22 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Complete Buy flour' }).focus();
     await page.keyboard.press('Enter');
     await page.getByText('There are no open to-dos').waitFor();
-    await page.getByLabel('Show to-dos that are').selectOption('done');
-    await page.getByRole('button', { name: 'Delete Buy flour' }).waitFor();
-    t.equal(await page.getByRole('button', { name: 'Complete Buy flour' }).count(), 0);
-    await press(page, 'Delete Buy flour');
-    await pressInDialog(page, 'Delete Buy flour');
-    await page.getByText('No to-do is done').waitFor();
-    await page.getByRole('button', { name: 'Cancel Turn the oven on' }).focus();
-    await page.keyboard.press('Enter');
-    await pressInDialog(page, 'Cancel Turn the oven on');
-    await page.getByText('No reminder is scheduled').waitFor();
+    if (isSoak()) {
+      await page.getByLabel('Show to-dos that are').selectOption('done');
+      await page.getByRole('button', { name: 'Delete Buy flour' }).waitFor();
+      t.equal(await page.getByRole('button', { name: 'Complete Buy flour' }).count(), 0);
+      await press(page, 'Delete Buy flour');
+      await pressInDialog(page, 'Delete Buy flour');
+      await page.getByText('No to-do is done').waitFor();
+      await page.getByRole('button', { name: 'Cancel Turn the oven on' }).focus();
+      await page.keyboard.press('Enter');
+      await pressInDialog(page, 'Cancel Turn the oven on');
+      await page.getByText('No reminder is scheduled').waitFor();
+    }
     await press(page, 'Remove web');
     await pressInDialog(page, 'Remove web');
     await page.getByText('added no SSH host').waitFor();
-    await page.getByRole('link', { name: 'Installations' }).click();
-    await page.getByRole('link', { name: 'Front desk' }).click();
+    await backToDesk();
   });
 
   await t.test('change settings, pause, resume and uninstall', async (t) => {
@@ -370,19 +382,21 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     t.equal(await page.locator('.mantine-Notification-root', { hasText: 'Signature' }).count(), 0);
     await page.getByLabel('Signature').fill('The desk');
     await inspect(t, page, 'settings');
-    const { id } = await installationThat(service, () => true);
-    // As another browser does meanwhile.
-    const elsewhere = { settings: { tone: 'plain' } };
-    await service.call('POST', `/api/installations/${id}/configure`, elsewhere);
-    await page.getByRole('tab', { name: 'Overview' }).click();
-    await page.getByRole('link', { name: 'Catalog', exact: true }).click();
-    await page.getByRole('dialog').getByText('What you typed in the settings is not saved').waitFor();
-    await page.getByRole('button', { name: 'Stay' }).click();
-    await page.getByRole('tab', { name: 'Settings' }).click();
-    t.equal(await page.getByLabel('Signature').inputValue(), 'The desk', 'what was typed stays');
+    if (isSoak()) {
+      const { id } = await installationThat(service, () => true);
+      // As another browser does meanwhile.
+      const elsewhere = { settings: { tone: 'plain' } };
+      await service.call('POST', `/api/installations/${id}/configure`, elsewhere);
+      await page.getByRole('tab', { name: 'Overview' }).click();
+      await page.getByRole('link', { name: 'Catalog', exact: true }).click();
+      await page.getByRole('dialog').getByText('What you typed in the settings is not saved').waitFor();
+      await page.getByRole('button', { name: 'Stay' }).click();
+      await page.getByRole('tab', { name: 'Settings' }).click();
+      t.equal(await page.getByLabel('Signature').inputValue(), 'The desk', 'what was typed stays');
+    }
     await page.getByRole('button', { name: 'Save' }).click();
     const saved = await installationThat(service, ({ settings }) => settings.sign === 'The desk');
-    t.equal(saved.settings.tone, 'plain', 'what another browser saved stays');
+    if (isSoak()) t.equal(saved.settings.tone, 'plain', 'what another browser saved stays');
     await page.getByRole('tab', { name: 'Overview' }).click();
     await page.getByRole('button', { name: 'Pause' }).click();
     await page.getByRole('dialog').getByText('messages and turns continue without its checks').waitFor();
@@ -397,11 +411,13 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await installationThat(service, ({ required }) => !required);
     // While the page shows it as required, a pause asks for confirmation.
     await page.getByRole('checkbox', { name: 'Require this plugin', checked: false }).waitFor();
-    await page.getByRole('button', { name: 'Run setup again' }).click();
-    await page.getByText('notified to set itself up again').waitFor();
-    await page.getByRole('button', { name: 'Pause' }).click();
-    await page.getByRole('button', { name: 'Resume' }).click();
-    await page.getByRole('button', { name: 'Pause' }).waitFor();
+    if (isSoak()) {
+      await page.getByRole('button', { name: 'Run setup again' }).click();
+      await page.getByText('notified to set itself up again').waitFor();
+      await page.getByRole('button', { name: 'Pause' }).click();
+      await page.getByRole('button', { name: 'Resume' }).click();
+      await page.getByRole('button', { name: 'Pause' }).waitFor();
+    }
     await page.getByRole('link', { name: 'Installations' }).click();
     await page.getByRole('link', { name: 'Front desk' }).waitFor();
     await inspect(t, page, 'installations');
@@ -409,7 +425,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'Uninstall' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByText('its secrets: door, key').waitFor();
-    await inspect(t, page, 'uninstall');
+    await inspectVariation(t, page, 'uninstall');
     await dialog.getByRole('button', { name: 'Uninstall' }).click();
     await page.getByText('Nothing is installed yet').waitFor();
     await inspectVariation(t, page, 'installations-none');
@@ -427,9 +443,11 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await dialog.getByText('host.llm', { exact: true }).waitFor({ state: 'detached' });
     await dialog.getByText('host.storage', { exact: true }).waitFor();
     t.notOk(await dialog.getByLabel('I allow this plugin').isChecked(), 'what was allowed was the other one');
+    // The next case goes on in this dialog.
+    if (!isSoak()) await pressInDialog(page, 'Cancel');
   });
 
-  await t.test('a chosen version that is yanked counts as not chosen', async (t) => {
+  await soakTest(t, 'a chosen version that is yanked counts as not chosen', async (t) => {
     const yank = async (semVer: string) => {
       const { versions } = (await service.call('GET', '/api/marketplace/front-desk')).body;
       const found = versions.find((version: { semVer: string }) => version.semVer === semVer);
@@ -497,7 +515,7 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await write('middleware.systemPrompt = (ctx) => {\n  return ctx.systemPrompt +;\n};\n');
     await publishFolder('1.0.0');
     await page.getByText(/^index\.ts:2:\d+$/).waitFor();
-    await inspect(t, page, 'faults');
+    await inspectVariation(t, page, 'faults');
     await write('middleware.systemPrompt = (ctx) => ctx.systemPrompt + " Good night.";\n');
     await publishFolder('1.0.0');
     await page.getByText('1.0.0 is published.').waitFor();
@@ -513,6 +531,8 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByRole('button', { name: 'List in the catalog' }).click();
     await page.getByRole('button', { name: 'Take out of the catalog' }).waitFor();
     await inspect(t, page, 'plugin');
+    // Of the rest, every run has the main path in parity.test.ts.
+    if (!isSoak()) return;
     await chooseFolder();
     await page.getByRole('button', { name: 'Save as draft' }).click();
     await page.getByText('The draft is saved.').waitFor();
@@ -692,7 +712,7 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
       const tool = page.getByLabel('Tool', { exact: true });
       t.same(await tool.locator('option').allInnerTexts(), ['greeter__greet'], 'no tool of another plugin');
       const needs = (name: string) => `parameters: { type: 'object', required: ['${name}'] }`;
-      for (const name of ['city', 'town']) {
+      for (const name of amount({ quick: [], soak: ['city', 'town'] })) {
         await write(page, PLUGIN.replace("parameters: { type: 'object' }", needs(name)));
         await page.keyboard.press('Control+s');
         await eventually(async () => (await page.getByLabel('Arguments').inputValue()).includes(name));
@@ -707,7 +727,7 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     },
   );
 
-  await t.test('a draft whose response was lost is replaced by the next save', async (t) => {
+  await soakTest(t, 'a draft whose response was lost is replaced by the next save', async (t) => {
     const endLoss = await answerInstead(context, `**/api/plugins/${plugin.id}/draft`, loseResponse);
     await write(page, `${PLUGIN}// lost`);
     await page.keyboard.press('Control+s');
@@ -733,6 +753,7 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     await page.getByRole('button', { name: 'Replace it with these files' }).click();
     await page.getByText('The draft is saved.').waitFor();
     t.equal((await readFiles()).length, files.length);
+    if (!isSoak()) return;
     await write(page, `${PLUGIN}// here again`);
     await page.getByLabel('File', { exact: true }).focus();
     await page.keyboard.press('Control+s');
@@ -749,14 +770,16 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
     await page.getByRole('dialog').getByText('Unsaved changes').waitFor();
     await page.getByRole('dialog').getByText('This browser keeps them').waitFor();
     await page.getByRole('button', { name: 'Stay' }).click();
-    await page.evaluate(FILL_BROWSER);
-    await write(page, `${PLUGIN}// ${'more than there is room for '.repeat(4)}`);
-    await page.locator('.view-line').getByText('more than there is room for').first().waitFor();
-    await page.getByRole('link', { name: 'Catalog' }).click();
-    await page.getByRole('dialog').getByText('they are lost if you leave').waitFor();
-    t.equal(await page.getByRole('dialog').getByText('This browser keeps them').count(), 0);
-    await page.getByRole('button', { name: 'Stay' }).click();
-    await page.evaluate(EMPTY_BROWSER);
+    if (isSoak()) {
+      await page.evaluate(FILL_BROWSER);
+      await write(page, `${PLUGIN}// ${'more than there is room for '.repeat(4)}`);
+      await page.locator('.view-line').getByText('more than there is room for').first().waitFor();
+      await page.getByRole('link', { name: 'Catalog' }).click();
+      await page.getByRole('dialog').getByText('they are lost if you leave').waitFor();
+      t.equal(await page.getByRole('dialog').getByText('This browser keeps them').count(), 0);
+      await page.getByRole('button', { name: 'Stay' }).click();
+      await page.evaluate(EMPTY_BROWSER);
+    }
     // Published is saved, too.
     await page.getByRole('button', { name: 'Publish' }).click();
     await page.getByText('is published').waitFor();
@@ -767,7 +790,7 @@ t.test('a plugin is written, fixed and tried without leaving the page', async (t
   t.same(complaints, [], 'the browser complains about nothing, its policy included');
 });
 
-t.test('the editor opens packages of several pages completely', async (t) => {
+soakTest(t, 'the editor opens packages of several pages completely', async (t) => {
   const { page, complaints } = await openAuthoring();
   const long = (path: string) => ({ path, contentText: 'A line of text.\n'.repeat(50_000) });
   const readme = { path: 'readme.md', contentText: '---\nname: Pages\ndescription: Has several\n---\n' };
@@ -806,7 +829,7 @@ t.test('the editor opens packages of several pages completely', async (t) => {
   t.equal(complaints.filter((line) => !line.includes('400')).length, 0);
 });
 
-t.test('the editor says which draft or version it has loaded, and loads another', async (t) => {
+soakTest(t, 'the editor says which draft or version it has loaded, and loads another', async (t) => {
   const { page, complaints } = await openAuthoring();
   const { body: plugin } = await service.call('POST', '/api/plugins', { slug: 'sources', displayName: 'Sources' });
   const readme = { path: 'readme.md', contentText: '---\nname: Sources\ndescription: Has several\n---\n' };
@@ -888,7 +911,8 @@ t.test('the editor says which draft or version it has loaded, and loads another'
   t.same(complaints, []);
 });
 
-t.test(
+soakTest(
+  t,
   'files that the editor leaves out are named, also while a draft is loaded, and before they are lost',
   async (t) => {
     const { page, complaints } = await openAuthoring();
@@ -936,7 +960,7 @@ t.test('a session that ends takes nothing: one signs in over the page, and the s
   await page.keyboard.press('Control+s');
   const dialog = page.getByRole('dialog', { name: 'Your session has ended' });
   await dialog.getByLabel('Token').first().and(page.locator(':focus')).waitFor();
-  await inspect(t, page, 'session-ended');
+  await inspectVariation(t, page, 'session-ended');
   await dialog.getByLabel('Token').first().fill(service.token);
   await page.keyboard.press('Enter');
   await dialog.waitFor({ state: 'detached' });
@@ -952,8 +976,7 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
 
   await t.test('examples are clean, and wrong programs are red with the words of the authors’ compiler', async (t) => {
     // All of them compile with the authors' compiler in `test/sdk/package.test.ts`.
-    const names = listExamples().filter((_, at) => at % amount({ quick: 8, soak: 1 }) === 0);
-    const examples = await Promise.all(names.map(readPackage));
+    const examples = await Promise.all(amount({ quick: [], soak: listExamples() }).map(readPackage));
     // An error of the test's own in each file: what is listed was checked.
     const files = examples.flatMap((example) =>
       example.files
@@ -1029,10 +1052,12 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     // The service refuses a name that is declared twice.
     const typed = composeText(60).replaceAll('say', 'tell');
     await typeKeys(page, typed);
-    const other = await context.newPage();
-    await openFiles(other, service, id);
-    t.equal(await other.getByText('These are your unsaved changes').count(), 0, 'an open tab has its changes itself');
-    await other.close({ runBeforeUnload: true });
+    if (isSoak()) {
+      const other = await context.newPage();
+      await openFiles(other, service, id);
+      t.equal(await other.getByText('These are your unsaved changes').count(), 0, 'an open tab has its changes itself');
+      await other.close({ runBeforeUnload: true });
+    }
     const closed = page.waitForEvent('close');
     await page.close({ runBeforeUnload: true });
     await closed;
@@ -1044,6 +1069,7 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
     await reopened.keyboard.press('Control+s');
     await waitForSave(reopened);
     t.equal(await readDraftFile(service, id, 'index.ts'), text + typed);
+    if (!isSoak()) return;
     await write(reopened, '// to be discarded');
     await reopened.locator('.view-line').getByText('to be discarded').waitFor();
     t.equal(await reopened.getByRole('button', { name: 'Discard them' }).count(), 0, 'what was kept is saved');
@@ -1066,7 +1092,10 @@ t.test('the editor’s compiler is the authors’ compiler', async (t) => {
   await context.close();
 });
 
-t.test('users come in, stay in and leave', (t) => runSessionCases(t, service, browser));
+t.test('users come in, stay in and leave', async (t) => {
+  await runSessionCases(t, service, browser);
+  await uninstallAll(service);
+});
 
 const INDEX = { path: 'index.ts', contentText: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;\n' };
 const PLUGIN = `import { words } from './words.ts';

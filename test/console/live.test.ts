@@ -1,11 +1,11 @@
 /** The first load and a long log are light; what happens elsewhere appears; untrusted texts do nothing. */
 import type { Page, Request } from 'playwright-core';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import type { CalledService } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
-import { amount, soakTest } from '../runner/soak.ts';
+import { amount, isSoak, soakTest } from '../runner/soak.ts';
 import { answerInstead, openConsole, openTab, shareBrowser, signIn } from './browser.ts';
-import { clickByMouse, go, press, pressInDialog, startConsoleService, tab } from './console-fixture.ts';
+import { clickByMouse, go, press, pressInDialog, shareConsoleService, tab, uninstallAll } from './console-fixture.ts';
 import { failInstallation, installationThat, publish, publishFrontDesk, TRICKS } from './front-desk.ts';
 import { inspect, inspectVariation } from './pictures.ts';
 
@@ -13,7 +13,7 @@ import { inspect, inspectVariation } from './pictures.ts';
 const FIRST_LOAD_MAX_BYTES = 250_000;
 /** Files of it: on a slow network, a browser requests six at a time. */
 const FIRST_LOAD_MAX_FILES = 20;
-const LINES = amount({ quick: 5_000, soak: 100_000 });
+const LINES = amount({ quick: 2_000, soak: 100_000 });
 /** One of them in the middle. */
 const FOUND_LINE = LINES / 2 + 77;
 /** Rows in the page at once, whatever is in the log: those in sight, and some above and below. */
@@ -21,12 +21,12 @@ const ROWS_MAX = 120;
 /** A jump to anywhere in the log, also on a busy machine, milliseconds. */
 const JUMP_MAX_MS = amount({ quick: 10_000, soak: 2_000 });
 const FRAMES = amount({ quick: 30, soak: 150 });
+const DESK = { slug: 'live-desk', displayName: 'Live desk' };
 
 t.test('pages are light, what happens elsewhere appears, and untrusted texts do nothing', async (t) => {
-  // A delivery that failed waits until it is tried on its page.
-  const service = await startConsoleService(t, { DELIVERY_WAITS: '600,600' });
-  const plugin = await publishFrontDesk(service, 'host.storage, host.agents');
-  const desk = await install(service, 'front-desk', { key: 'k3y' });
+  const service = await shareConsoleService('local');
+  const plugin = await publishFrontDesk(service, 'host.storage, host.agents', DESK);
+  const desk = await install(service, DESK.slug, { key: 'k3y' });
   const browser = await shareBrowser(t);
 
   const first = await openConsole(browser, 'about:blank');
@@ -44,7 +44,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     };
     page.on('requestfinished', countScript);
     await page.goto(service.url);
-    await page.getByRole('link', { name: 'Front desk' }).waitFor();
+    await page.getByRole('link', { name: 'Live desk' }).waitFor();
     page.off('requestfinished', countScript);
     const bytes = (await Promise.all(scripts.values())).reduce((sum, one) => sum + one, 0);
     t.comment(`${bytes} bytes of JavaScript in ${scripts.size} files`);
@@ -78,7 +78,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
 
   const { page, complaints } = await openTab(first.context, `${service.url}/installations/${desk}`);
 
-  await t.test('a crash: the process is seen to end and to come back', async (t) => {
+  await soakTest(t, 'a crash: the process is seen to end and to come back', async (t) => {
     await say(service, 'wake up');
     await page.getByText('running', { exact: true }).waitFor();
     await say(service, 'crash');
@@ -106,7 +106,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
   });
 
   await t.test('a blocked plugin is shown as blocked, with the reason and what to do', async (t) => {
-    await service.call('POST', '/api/operator/plugins/front-desk/block', { reason: 'It is looked at.' });
+    await service.call('POST', '/api/operator/plugins/live-desk/block', { reason: 'It is looked at.' });
     await page.getByText('blocked', { exact: true }).waitFor();
     t.equal(await page.getByText('ready', { exact: true }).count(), 0, 'not ready');
     await page.getByRole('alert').getByText('The operator blocked this plugin: It is looked at.').waitFor();
@@ -116,83 +116,87 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.getByRole('link', { name: 'My plugins' }).click();
     // The page of before has a link of this name, too.
     await page.getByRole('heading', { level: 1, name: 'My plugins' }).waitFor();
-    await page.getByRole('link', { name: 'Front desk' }).click();
+    await page.getByRole('link', { name: 'Live desk' }).click();
     await page.getByRole('alert').getByText('Blocked by the operator').waitFor();
     await page.getByRole('alert').getByText('It is looked at.').waitFor();
     await page.getByRole('link', { name: 'Installations' }).click();
-    await service.call('POST', '/api/operator/plugins/front-desk/unblock');
+    await service.call('POST', '/api/operator/plugins/live-desk/unblock');
     await page.locator('.row-card').getByText('ready', { exact: true }).waitFor();
   });
 
-  await t.test('a poisoned delivery: those behind say why they wait, until it is set aside or given up', async (t) => {
-    const { body: channel } = await service.call('POST', `/api/installations/${desk}/channels`, { name: 'Mail' });
-    await go(page, 'Front desk');
-    await tab(page, 'Channels');
-    await page.getByLabel('Channel', { exact: true }).selectOption({ label: 'Mail' });
-    for (const text of ['poison', 'hello']) await service.call('POST', channel.webhookUrl, { text });
-    const rows = page.getByRole('table', { name: 'Deliveries' }).locator('tbody tr');
-    await rows.nth(1).getByText('It failed once and is attempted again').waitFor();
-    await rows
-      .nth(0)
-      .getByText(/It waits for delivery .*it cannot be read/)
-      .waitFor();
-    await inspect(t, page, 'deliveries-waiting');
-    const dialog = page.getByRole('dialog');
-    await rows.nth(0).getByRole('button', { name: 'Show that delivery' }).click();
-    const { body: deliveries } = await service.call('GET', `/api/installations/${desk}/deliveries`);
-    const [{ id: behind, waitsFor }] = deliveries.items;
-    await dialog.getByText(waitsFor, { exact: true }).waitFor();
-    await dialog.getByText('poison').waitFor();
-    await dialog.getByRole('button', { name: 'Close' }).click();
-    await rows.nth(0).getByRole('button', { name: 'Open' }).click();
-    await dialog.getByText(behind, { exact: true }).waitFor();
-    await dialog.getByRole('button', { name: 'Show that delivery' }).focus();
-    await page.keyboard.press('Enter');
-    await dialog.getByText(waitsFor, { exact: true }).waitFor();
-    t.equal(await dialog.getByText(behind, { exact: true }).count(), 0);
-    await dialog.getByRole('button', { name: 'Close' }).click();
-    await rows.nth(0).getByRole('button', { name: 'Open' }).click();
-    t.equal(await dialog.getByRole('button', { name: 'Replay' }).count(), 0, 'a pending one is not replayed');
-    await dialog.getByRole('button', { name: 'Try now' }).click();
-    await page.getByText('Try that one now, or give it up').waitFor();
-    await dialog.getByRole('button', { name: 'Close' }).click();
-    await page.getByText('Try that one now, or give it up').waitFor({ state: 'detached' });
-    await rows.nth(1).getByRole('button', { name: 'Open' }).click();
-    await dialog.getByRole('button', { name: 'Give up' }).waitFor();
-    await inspectVariation(t, page, 'delivery-failed');
-    const closeAt = await dialog.getByRole('button', { name: 'Close' }).boundingBox();
-    await dialog.getByRole('button', { name: 'Try now' }).click();
-    await rows.nth(1).getByText('set aside', { exact: true }).waitFor();
-    await rows.nth(0).getByText('delivered', { exact: true }).waitFor();
-    await dialog.getByRole('button', { name: 'Give up' }).click();
-    const sure = page.getByRole('dialog', { name: 'Give up this delivery' });
-    await sure.waitFor();
-    await page.keyboard.press('Escape');
-    await sure.waitFor({ state: 'detached' });
-    t.ok(await dialog.getByRole('button', { name: 'Give up' }).isVisible(), 'Escape closes the upper dialog only');
-    await dialog.getByRole('button', { name: 'Give up' }).click();
-    await sure.getByRole('button', { name: 'Give up' }).click();
-    await rows.nth(1).getByText('dead', { exact: true }).waitFor();
-    await service.call('DELETE', `/api/installations/${desk}/channels/${channel.id}`);
-    await dialog.getByText('Its channel is disconnected').waitFor();
-    t.same(
-      await dialog.getByRole('button', { name: 'Close' }).boundingBox(),
-      closeAt,
-      'Close stays below the pointer while the state changes',
-    );
-    t.equal(await dialog.getByRole('button', { name: 'Replay' }).count(), 0);
-    await pressInDialog(page, 'Close');
-    t.equal(await page.getByRole('button', { name: 'Replay all dead ones' }).count(), 0, 'no channel is connected');
-    t.equal(
-      await page.getByLabel('Channel', { exact: true }).locator('option:checked').textContent(),
-      'a removed channel',
-    );
-    await tab(page, 'Overview');
-  });
+  await soakTest(
+    t,
+    'a poisoned delivery: those behind say why they wait, until it is set aside or given up',
+    async (t) => {
+      const { body: channel } = await service.call('POST', `/api/installations/${desk}/channels`, { name: 'Mail' });
+      await go(page, 'Live desk');
+      await tab(page, 'Channels');
+      await page.getByLabel('Channel', { exact: true }).selectOption({ label: 'Mail' });
+      for (const text of ['poison', 'hello']) await service.call('POST', channel.webhookUrl, { text });
+      const rows = page.getByRole('table', { name: 'Deliveries' }).locator('tbody tr');
+      await rows.nth(1).getByText('It failed once and is attempted again').waitFor();
+      await rows
+        .nth(0)
+        .getByText(/It waits for delivery .*it cannot be read/)
+        .waitFor();
+      await inspect(t, page, 'deliveries-waiting');
+      const dialog = page.getByRole('dialog');
+      await rows.nth(0).getByRole('button', { name: 'Show that delivery' }).click();
+      const { body: deliveries } = await service.call('GET', `/api/installations/${desk}/deliveries`);
+      const [{ id: behind, waitsFor }] = deliveries.items;
+      await dialog.getByText(waitsFor, { exact: true }).waitFor();
+      await dialog.getByText('poison').waitFor();
+      await dialog.getByRole('button', { name: 'Close' }).click();
+      await rows.nth(0).getByRole('button', { name: 'Open' }).click();
+      await dialog.getByText(behind, { exact: true }).waitFor();
+      await dialog.getByRole('button', { name: 'Show that delivery' }).focus();
+      await page.keyboard.press('Enter');
+      await dialog.getByText(waitsFor, { exact: true }).waitFor();
+      t.equal(await dialog.getByText(behind, { exact: true }).count(), 0);
+      await dialog.getByRole('button', { name: 'Close' }).click();
+      await rows.nth(0).getByRole('button', { name: 'Open' }).click();
+      t.equal(await dialog.getByRole('button', { name: 'Replay' }).count(), 0, 'a pending one is not replayed');
+      await dialog.getByRole('button', { name: 'Try now' }).click();
+      await page.getByText('Try that one now, or give it up').waitFor();
+      await dialog.getByRole('button', { name: 'Close' }).click();
+      await page.getByText('Try that one now, or give it up').waitFor({ state: 'detached' });
+      await rows.nth(1).getByRole('button', { name: 'Open' }).click();
+      await dialog.getByRole('button', { name: 'Give up' }).waitFor();
+      await inspectVariation(t, page, 'delivery-failed');
+      const closeAt = await dialog.getByRole('button', { name: 'Close' }).boundingBox();
+      await dialog.getByRole('button', { name: 'Try now' }).click();
+      await rows.nth(1).getByText('set aside', { exact: true }).waitFor();
+      await rows.nth(0).getByText('delivered', { exact: true }).waitFor();
+      await dialog.getByRole('button', { name: 'Give up' }).click();
+      const sure = page.getByRole('dialog', { name: 'Give up this delivery' });
+      await sure.waitFor();
+      await page.keyboard.press('Escape');
+      await sure.waitFor({ state: 'detached' });
+      t.ok(await dialog.getByRole('button', { name: 'Give up' }).isVisible(), 'Escape closes the upper dialog only');
+      await dialog.getByRole('button', { name: 'Give up' }).click();
+      await sure.getByRole('button', { name: 'Give up' }).click();
+      await rows.nth(1).getByText('dead', { exact: true }).waitFor();
+      await service.call('DELETE', `/api/installations/${desk}/channels/${channel.id}`);
+      await dialog.getByText('Its channel is disconnected').waitFor();
+      t.same(
+        await dialog.getByRole('button', { name: 'Close' }).boundingBox(),
+        closeAt,
+        'Close stays below the pointer while the state changes',
+      );
+      t.equal(await dialog.getByRole('button', { name: 'Replay' }).count(), 0);
+      await pressInDialog(page, 'Close');
+      t.equal(await page.getByRole('button', { name: 'Replay all dead ones' }).count(), 0, 'no channel is connected');
+      t.equal(
+        await page.getByLabel('Channel', { exact: true }).locator('option:checked').textContent(),
+        'a removed channel',
+      );
+      await tab(page, 'Overview');
+    },
+  );
 
-  await t.test('an operator sees whose installation it is, and no button that would be refused', async (t) => {
+  await soakTest(t, 'an operator sees whose installation it is, and no button that would be refused', async (t) => {
     const ben = await service.asUser('ben');
-    const theirs = await install(ben, 'front-desk', { key: 'k3y' });
+    const theirs = await install(ben, 'live-desk', { key: 'k3y' });
     await page.goto(`${service.url}/installations/${theirs}`);
     await page.getByText('installed by ben').waitFor();
     for (const name of ['Overview', 'Settings', 'Channels', 'Events']) {
@@ -211,7 +215,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     t.notOk(asked.includes(`/api/plugins/${plugin}`), 'the plugin is read by its author only');
     await own.context.close();
     await go(page, 'Installations');
-    await go(page, 'Front desk');
+    await go(page, 'Live desk');
     await ben.call('DELETE', `/api/installations/${theirs}`);
   });
 
@@ -219,11 +223,13 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     'a new version that asks for no more runs by itself, with the options of its own settings',
     async (t) => {
       await service.call('POST', `/api/installations/${desk}/configure`, { settings: { tone: 'warm' } });
+      await page.goto(`${service.url}/installations/${desk}`);
       await tab(page, 'Settings');
       const tone = page.getByLabel('Tone');
       await eventually(async () => (await tone.inputValue()) === 'warm');
-      await publish(service, plugin, '1.0.1-rc.1', 'host.storage, host.agents', { tones: 'cold, plain' });
-      await publish(service, plugin, '1.0.1', 'host.storage, host.agents', { tones: 'cold, plain' });
+      const changed = { name: DESK.displayName, tones: 'cold, plain' };
+      if (isSoak()) await publish(service, plugin, '1.0.1-rc.1', 'host.storage, host.agents', changed);
+      await publish(service, plugin, '1.0.1', 'host.storage, host.agents', changed);
       await tone.getByRole('option', { name: 'cold' }).waitFor({ state: 'attached' });
       t.equal(await tone.inputValue(), 'plain', 'the default is in force, and not the first option');
       await tone.selectOption('cold');
@@ -252,7 +258,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
       const typed = '{ "loud": true }';
       await page.getByLabel('Arguments').fill(typed);
       await service.call('POST', `/api/installations/${desk}/pause`);
-      await page.getByText('No running plugin has the tool front-desk__bell now').waitFor();
+      await page.getByText('No running plugin has the tool live-desk__bell now').waitFor();
       t.equal(await page.getByLabel('Arguments').inputValue(), typed);
       const call = page.getByRole('button', { name: 'Call the tool' });
       t.ok(await call.isDisabled());
@@ -260,16 +266,22 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
       await service.call('POST', `/api/installations/${desk}/resume`);
       await call.click();
       await page.getByText('"ding"').waitFor();
-      const path = `/sessions/${session.id}`;
-      await service.session('POST', `${path}/messages`, {
-        messages: [{ id: 'm', role: 'user', text: 'a forbidden one' }],
-      });
-      await page.getByText('a forbidden one').waitFor();
-      const { body: turn } = await service.session('POST', `${path}/turns`, { id: 'm', from: 'bob', trigger: 'user' });
-      t.equal(turn.state, 'vetoed', JSON.stringify(turn));
-      await page.getByText('Cancelled by front-desk: that word is not allowed here').waitFor();
+      if (isSoak()) {
+        const path = `/sessions/${session.id}`;
+        await service.session('POST', `${path}/messages`, {
+          messages: [{ id: 'm', role: 'user', text: 'a forbidden one' }],
+        });
+        await page.getByText('a forbidden one').waitFor();
+        const { body: turn } = await service.session('POST', `${path}/turns`, {
+          id: 'm',
+          from: 'bob',
+          trigger: 'user',
+        });
+        t.equal(turn.state, 'vetoed', JSON.stringify(turn));
+        await page.getByText('Cancelled by live-desk: that word is not allowed here').waitFor();
+      }
       await go(page, 'Installations');
-      await go(page, 'Front desk');
+      await go(page, 'Live desk');
     },
   );
 
@@ -277,26 +289,28 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await page.getByRole('tab', { name: 'Logs' }).click();
     await say(service, `good morning ${TRICKS}`);
     await page.getByText('inbound good morning ⟨U+202E⟩gnp.exe').waitFor();
-    const ended = page.waitForEvent('requestfailed', (request) => request.url().includes('/plugin-logs/stream'));
-    await page.evaluate(HIDE);
-    await ended;
-    await say(service, 'while the page is hidden');
-    await page.evaluate(SHOW);
-    await page.getByText('inbound while the page is hidden').waitFor();
-    t.equal(await page.getByText('inbound while the page is hidden').count(), 1);
-    await tab(page, 'Overview');
-    await page.evaluate(HIDE);
-    const read: string[] = [];
-    const onRequest = (request: { url(): string }) => {
-      if (request.url().includes('/plugin-logs')) read.push(request.url());
-    };
-    page.on('request', onRequest);
-    await page.getByRole('tab', { name: 'Logs' }).click();
-    await say(service, 'before the page is seen');
-    t.same(read, [], 'lines written after a read would be missing until the stream is open');
-    await page.evaluate(SHOW);
-    await page.getByText('inbound before the page is seen').waitFor();
-    page.off('request', onRequest);
+    if (isSoak()) {
+      const ended = page.waitForEvent('requestfailed', (request) => request.url().includes('/plugin-logs/stream'));
+      await page.evaluate(HIDE);
+      await ended;
+      await say(service, 'while the page is hidden');
+      await page.evaluate(SHOW);
+      await page.getByText('inbound while the page is hidden').waitFor();
+      t.equal(await page.getByText('inbound while the page is hidden').count(), 1);
+      await tab(page, 'Overview');
+      await page.evaluate(HIDE);
+      const read: string[] = [];
+      const onRequest = (request: { url(): string }) => {
+        if (request.url().includes('/plugin-logs')) read.push(request.url());
+      };
+      page.on('request', onRequest);
+      await page.getByRole('tab', { name: 'Logs' }).click();
+      await say(service, 'before the page is seen');
+      t.same(read, [], 'lines written after a read would be missing until the stream is open');
+      await page.evaluate(SHOW);
+      await page.getByText('inbound before the page is seen').waitFor();
+      page.off('request', onRequest);
+    }
     await page.getByLabel('Filter by text').fill('good morning');
     await page.getByRole('button', { name: 'Copy' }).click();
     await page.getByText(/lines? (is|are) copied/).waitFor();
@@ -305,6 +319,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
       /info {2}middleware\.inboundMessage .* inbound good morning/,
     );
     const { body: channel } = await service.call('POST', `/api/installations/${desk}/channels`, { name: TRICKS });
+    if (!isSoak()) return;
     await page.getByRole('tab', { name: 'Channels' }).click();
     await page.getByText('⟨U+202E⟩gnp.exe').first().waitFor();
     await service.call('POST', channel.webhookUrl, { hello: TRICKS });
@@ -355,9 +370,10 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     });
     await page.getByRole('button', { name: /^Run Back desk.* earlier$/ }).focus();
     await page.keyboard.press('Enter');
-    await orderIs(service, ['back-desk', 'front-desk']);
+    await orderIs(service, ['back-desk', 'live-desk']);
     t.equal(writes, 1, 'one move is one write');
     await cards.nth(0).getByText('Back desk').waitFor();
+    if (!isSoak()) return;
     const last = page.getByRole('button', { name: /^Run Back desk.* later$/ });
     await last.focus();
     await page.keyboard.press('Enter');
@@ -365,16 +381,16 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     t.ok(await last.evaluate(isFocused), 'the button that cannot move it further keeps the focus');
     // Before the first move is saved.
     await page.getByRole('button', { name: /^Run Back desk.* earlier$/ }).click();
-    await orderIs(service, ['back-desk', 'front-desk']);
+    await orderIs(service, ['back-desk', 'live-desk']);
     await inspectVariation(t, page, 'order');
     await last.hover();
     await clickByMouse(page, 1);
     await cards.nth(1).getByText('Back desk').waitFor();
     await clickByMouse(page, 2);
-    await orderIs(service, ['front-desk', 'back-desk']);
-    t.match(await cards.allInnerTexts(), [/Front desk/, /Back desk/], 'a double click moves no other plugin');
+    await orderIs(service, ['live-desk', 'back-desk']);
+    t.match(await cards.allInnerTexts(), [/Live desk/, /Back desk/], 'a double click moves no other plugin');
     await cards.nth(0).dragTo(cards.nth(1));
-    await orderIs(service, ['back-desk', 'front-desk']);
+    await orderIs(service, ['back-desk', 'live-desk']);
     await cards.nth(0).getByText('Back desk').waitFor();
     const endOutage = await answerInstead(page.context(), '**/api/installations/*', (route) =>
       route.request().method() === 'PATCH' ? route.abort() : route.continue(),
@@ -388,18 +404,12 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     endOutage();
   });
 
-  await t.test('the pages of operators, with untrusted names', async (t) => {
-    const quiet = await service.asUser('ben');
-    await page.getByRole('link', { name: 'Administration' }).click();
-    await page.getByRole('table', { name: 'Plugin processes' }).getByText('back-desk').waitFor();
-    await inspect(t, page, 'processes');
-    await page.getByRole('tab', { name: 'Plugins' }).click();
+  const blockAndVerify = async (t: Test) => {
     const costs = page.getByRole('table', { name: 'Plugins by cost' });
-    await costs.waitFor();
-    await inspect(t, page, 'plugin-costs');
+    const quiet = await service.asUser('ben');
     await quiet.call('POST', '/api/plugins', { slug: 'quiet-desk', displayName: 'Quiet desk' });
     await page.getByLabel('Find a plugin or an author').fill('ben');
-    await costs.getByText('front-desk').waitFor({ state: 'detached' });
+    await costs.getByText('live-desk').waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Block quiet-desk' }).click();
     const dialog = page.getByRole('dialog');
     await dialog.getByRole('button', { name: 'Block quiet-desk' }).click();
@@ -413,6 +423,16 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     await dialog.getByRole('button', { name: 'Cancel' }).click();
     await page.getByLabel('Find a plugin or an author').fill('nobody has this name');
     await page.getByRole('main').getByText('No plugin or author matches').waitFor();
+  };
+
+  await t.test('the pages of operators, with untrusted names', async (t) => {
+    await page.getByRole('link', { name: 'Administration' }).click();
+    await page.getByRole('table', { name: 'Plugin processes' }).getByText('back-desk').waitFor();
+    await inspect(t, page, 'processes');
+    await page.getByRole('tab', { name: 'Plugins' }).click();
+    await page.getByRole('table', { name: 'Plugins by cost' }).waitFor();
+    await inspect(t, page, 'plugin-costs');
+    if (isSoak()) await blockAndVerify(t);
     await page.getByRole('tab', { name: 'Queues' }).click();
     await page.getByRole('table', { name: 'Queues' }).waitFor();
     await inspect(t, page, 'queues');
@@ -422,7 +442,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
   await t.test('a message at the end of a listing is text, wherever it is shown', async (t) => {
     const deprecationMessage = `Use another ${TRICKS}`;
     await service.call('DELETE', `/api/plugins/${plugin}/listing`, { deprecationMessage });
-    await page.getByRole('link', { name: 'Front desk' }).click();
+    await page.getByRole('link', { name: 'Live desk' }).click();
     await page.getByText('Use another ⟨U+202E⟩gnp.exe').waitFor();
     await inspectVariation(t, page, 'deprecated');
     await page.getByRole('link', { name: 'In the catalog' }).click();
@@ -431,6 +451,7 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
   });
 
   t.same(complaints, [], 'no script ran, no dialog came, and the browser complains about nothing');
+  await uninstallAll(service);
 });
 
 async function install(service: CalledService, slug: string, secrets: Record<string, string>): Promise<string> {
@@ -468,7 +489,7 @@ const orderIs = (service: CalledService, wanted: readonly string[]): Promise<boo
 /** Checks that the console lists everything that an uninstall deletes before it deletes anything. */
 async function uninstallSays(page: Page): Promise<void> {
   await go(page, 'Installations');
-  await go(page, 'Front desk');
+  await go(page, 'Live desk');
   await page.getByRole('button', { name: 'Uninstall' }).click();
   const dialog = page.getByRole('dialog');
   for (const said of [

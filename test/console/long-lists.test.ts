@@ -107,7 +107,7 @@ t.test('the page of a long log says that older lines are not loaded, and loads t
   await service.call('DELETE', `/api/plugins/${plugin}/listing`);
 });
 
-t.test('lines that are written before the stream of an empty log is open are shown', async (t) => {
+soakTest(t, 'lines that are written before the stream of an empty log is open are shown', async (t) => {
   await publishFrontDesk(service, 'host.storage', { slug: 'quiet-desk', displayName: 'Quiet desk' });
   const { body: desk } = await service.call('POST', '/api/installations', { slug: 'quiet-desk' });
   const { context, page, complaints } = opened;
@@ -217,7 +217,7 @@ soakTest(t, 'pages of operators say when they do not list everything', async (t)
   t.same(complaints, []);
 });
 
-t.test('the costs of plugins are read once a minute', async (t) => {
+soakTest(t, 'the costs of plugins are read once a minute', async (t) => {
   // A request of the page of the test before may still be sent.
   const { page } = await openAt('/agents');
   let reads = 0;
@@ -236,7 +236,7 @@ t.test('the costs of plugins are read once a minute', async (t) => {
   t.equal(reads, 2);
 });
 
-t.test('a list of many pages is refreshed on request only: each refresh reads all of them', async (t) => {
+soakTest(t, 'a list of many pages is refreshed on request only: each refresh reads all of them', async (t) => {
   await publishFrontDesk(service, 'host.storage', { slug: 'busy-desk', displayName: 'Busy desk' });
   const { body: desk } = await service.call('POST', '/api/installations', { slug: 'busy-desk' });
   const insert = (count: number, member: string) =>
@@ -299,7 +299,8 @@ t.test('a list of many pages is refreshed on request only: each refresh reads al
   t.same(complaints, []);
 });
 
-t.test(
+soakTest(
+  t,
   'metrics are shown although the clock of the computer is wrong, and in place of a failed period another one',
   async (t) => {
     // With the clock of the test before, which is a day ahead.

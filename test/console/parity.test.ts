@@ -6,17 +6,16 @@ import { pipeline } from 'node:stream/promises';
 import type { Page, Response } from 'playwright-core';
 import t from 'tap';
 import { ZipFile } from 'yazl';
-import { startServiceOnTestDatabase } from '../deploy/service-fixture.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { openConsole, shareBrowser } from './browser.ts';
-import type { ConsoleFixture } from './console-fixture.ts';
+import { type ConsoleFixture, startConsoleService } from './console-fixture.ts';
 import { packageFiles } from './front-desk.ts';
 import { pageActions } from './page-actions.ts';
 
 t.test('every operation of the OpenAPI document has its place on a page, and works there', async (t) => {
   // A delivery that failed waits until it is tried on its page.
-  const service = await startServiceOnTestDatabase(t, { DELIVERY_WAITS: '600,600' });
+  const service = await startConsoleService(t, { DELIVERY_WAITS: '600,600' });
   const { paths } = (await service.call('GET', '/api/openapi.json')).body;
   const operations = Object.entries<object>(paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),

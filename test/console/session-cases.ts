@@ -133,7 +133,8 @@ export async function runSessionCases(t: Test, service: CalledService, browser: 
     await page.getByRole('heading', { level: 1, name: 'Catalog' }).waitFor();
   });
 
-  await t.test(
+  await soakTest(
+    t,
     'signing out everywhere from a session that has ended signs in first, and then ends all others',
     async (t) => {
       const ann = await service.asUser('ann');
@@ -156,6 +157,7 @@ export async function runSessionCases(t: Test, service: CalledService, browser: 
 
   await t.test('a sign-in link signs in once', async (t) => {
     const link = await makeLink(service, 'local');
+    await context.clearCookies();
     await page.goto(link);
     await isSignedIn(page);
     t.equal(new URL(page.url()).hash, '', 'the code is in no address');
@@ -215,7 +217,7 @@ export async function runSessionCases(t: Test, service: CalledService, browser: 
     await page.goto(`${service.url}/plugins${new URL(link).hash}`);
     await dialog.getByText('You are signed in as local.').waitFor();
     t.equal(page.url(), `${service.url}/plugins`, 'the code is in no address');
-    await inspect(t, page, 'sign-in-link-confirmation');
+    await inspectVariation(t, page, 'sign-in-link-confirmation');
     await pressInDialog(page, 'Cancel');
     await dialog.waitFor({ state: 'detached' });
     t.same(await context.cookies(), before, 'the session stays');
@@ -234,7 +236,7 @@ export async function runSessionCases(t: Test, service: CalledService, browser: 
     t.same(complaints, []);
   });
 
-  await t.test('a page that is kept when another account signs in sends nothing as that account', async (t) => {
+  await soakTest(t, 'a page that is kept when another account signs in sends nothing as that account', async (t) => {
     await publishFrontDesk(service, 'host.storage', { slug: 'kept-desk', displayName: 'Kept desk' });
     const ann = await service.asUser('ann');
     await signIn(context, ann);
@@ -255,7 +257,7 @@ export async function runSessionCases(t: Test, service: CalledService, browser: 
     await signInAgain.getByText('This page is of the account ann.').waitFor();
     const token = signInAgain.getByLabel('Token').first();
     await token.waitFor();
-    await inspect(t, page, 'session-replaced');
+    await inspectVariation(t, page, 'session-replaced');
     const sent: string[] = [];
     page.on('request', (request) => sent.push(`${request.method()} ${new URL(request.url()).pathname}`));
     await install.getByRole('button', { name: 'Install' }).dispatchEvent('click');

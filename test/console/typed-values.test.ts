@@ -77,7 +77,7 @@ t.test('settings that could not be saved after an installation are in its settin
   t.same(complaints, []);
 });
 
-t.test('an installation whose response was lost is found, and gets its settings', async (t) => {
+soakTest(t, 'an installation whose response was lost is found, and gets its settings', async (t) => {
   const named = { slug: 'lost-desk', displayName: 'Lost desk' };
   await publishFrontDesk(service, 'host.storage', named);
   const { context, page, complaints } = await openAt();
@@ -112,7 +112,7 @@ t.test('an installation whose response was lost is found, and gets its settings'
   t.same(complaints, []);
 });
 
-t.test('what was typed is not saved to another installation of another tab', async (t) => {
+soakTest(t, 'what was typed is not saved to another installation of another tab', async (t) => {
   const named = { slug: 'other-desk', displayName: 'Other desk' };
   const plugin = await publishFrontDesk(service, 'host.storage', named);
   const { latest } = (await service.call('GET', `/api/marketplace/${named.slug}`)).body;
@@ -195,7 +195,7 @@ soakTest(
   },
 );
 
-t.test('what was typed for an update is in the settings when nothing said that it was accepted', async (t) => {
+soakTest(t, 'what was typed for an update is in the settings when nothing said that it was accepted', async (t) => {
   const named = { slug: 'mute-desk', displayName: 'Mute desk' };
   const id = await installWithUpdate(named);
   const { context, page, complaints } = await openAt(`/installations/${id}?tab=settings`);
@@ -221,7 +221,7 @@ t.test('what was typed for an update is in the settings when nothing said that i
   t.same(complaints, []);
 });
 
-t.test('values of several lines keep their line breaks', async (t) => {
+soakTest(t, 'values of several lines keep their line breaks', async (t) => {
   const id = await installDesk();
   const { context, page, complaints } = await openAt(`/installations/${id}?tab=settings`);
   let sent: unknown = null;
@@ -347,7 +347,7 @@ soakTest(t, 'leaving a page asks when something was typed in its dialog', async 
   t.same(complaints, []);
 });
 
-t.test('an action that ends late leaves the page alone that was opened in the meantime', async (t) => {
+soakTest(t, 'an action that ends late leaves the page alone that was opened in the meantime', async (t) => {
   const named = { slug: 'slow-desk', displayName: 'Slow desk' };
   await publishFrontDesk(service, 'host.storage', named);
   const { context, page, complaints } = await openAt(`/catalog/${named.slug}`);
@@ -396,7 +396,7 @@ t.test('an action that ends late leaves the page alone that was opened in the me
   t.same(complaints, []);
 });
 
-t.test('uninstalling asks nothing about settings that were typed and not saved', async (t) => {
+soakTest(t, 'uninstalling asks nothing about settings that were typed and not saved', async (t) => {
   const id = await installDesk();
   const { page, complaints } = await openAt(`/installations/${id}?tab=settings`);
   await page.getByLabel('Signature').fill('The desk');
