@@ -1,6 +1,6 @@
 /**
- * The check of agent runtimes: all of our adapters pass it, streamed and not, and runtimes that do one thing wrong do not. The
- * quick run plays a few scenarios with two programs, the long one all with each.
+ * The check of agent runtimes: the adapters pass it, streamed and not, and runtimes that do one thing wrong do not. The quick run
+ * plays a few scenarios with one program of each kind, the long one all with each program.
  */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -39,7 +39,7 @@ const readGauges = ({ env }: ServiceFixture): Promise<(string | undefined)[]> =>
     }),
   );
 
-t.test('an API starts', async (t) => {
+t.test('an API starts although its bucket refuses requests', async (t) => {
   const { call } = await startApiAlone(t, env);
   t.equal((await call('GET', '/api/plugins')).status, 200);
 });

@@ -152,7 +152,7 @@ const file = join(folder, 'bulkhead.backup');
 /** One for each part that was killed, and that of the backup. */
 const WORKSHOPS = amount({ quick: 3, soak: 5 });
 
-t.test('after all of that it is backed up, stops without a trace, and its disaster is undone', async (t) => {
+t.test('after all of that it is backed up, stops without a trace, and is restored', async (t) => {
   const workshop = await buildWorkshop(service);
   mkdirSync(join(DATA_DIR, 'workspaces', 'a'), { recursive: true });
   writeFileSync(join(DATA_DIR, 'workspaces', 'a', 'notes.txt'), 'rye');

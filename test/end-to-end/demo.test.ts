@@ -41,7 +41,7 @@ t.test('start, demo, stop', async (t) => {
     );
   const kept = await installed();
   t.match(kept.find(({ slug }) => slug === 'house-style')?.settings, { style: 'Answer as a pirate.' });
-  // Each would create one itself, in a process of its own.
+  // Each would create a token itself, in a process of its own.
   const signedIn = { ...env, TOKEN: user.token };
   const example = (...names: string[]) => run('examples/publish.ts', names, signedIn);
   if (isSoak()) {

@@ -4,10 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { IdleMeter } from './processor-time.ts';
 import { amount, isSoak } from './soak.ts';
 
-/**
- * Files at once on a busy machine. With twice as many, which most runs had before, a machine with slow processors had ten processes
- * wait for each two, and answers missed the budgets of the product.
- */
+/** Files at once on a busy machine. With four, ten processes wait for two slow processors, and answers miss the budgets of the product. */
 const countJobs = (): number => Math.max(amount({ quick: 2, soak: 3 }), availableParallelism());
 /** Files at once on a machine that is idle beside those: most wait for other processes and for timers. */
 const countJobsWhenIdle = (): number => Math.max(amount({ quick: 9, soak: 3 }), availableParallelism());
@@ -82,11 +79,12 @@ export const SOAK_ONLY: readonly string[] = [
 ];
 
 /**
- * Files that run at the end with only each other beside them. A plugin that just used up a core starts again with what the
- * others leave, which on a busy machine takes longer than a hook's budget; a debugger's answers come late there too. Both
- * wait most of the time, for deadlines.
+ * Files that run at the end, one at a time. A plugin that just used up a core starts again with what the others leave, which on a
+ * busy machine takes longer than a hook's budget; a debugger's answers come late there, too. A check of a whole service needs the
+ * times within which a deployment answers.
  */
 const ALONE: readonly string[] = [
+  'test/conform/conform.test.ts',
   'test/supervisor/children/hung-code.test.ts',
   'test/supervisor/children/inspector.test.ts',
 ];
@@ -287,6 +285,5 @@ export async function inOrder<T>(jobs: readonly Job<T>[], report: (result: T) =>
   };
   const first = jobs.filter((job) => !isLast(job)).toSorted((a, b) => rank(a) - rank(b));
   await run(first, countJobs(), countJobsWhenIdle());
-  const lastAtOnce = amount({ quick: last.length, soak: 1 });
-  await run(jobs.filter(isLast), lastAtOnce, lastAtOnce);
+  await run(jobs.filter(isLast), 1, 1);
 }

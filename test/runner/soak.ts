@@ -1,7 +1,7 @@
 /**
  * The two sizes of a test: the quick one of every `npm test`, and the long one of `npm test -- --soak`.
  *
- * `--soak` runs the test files that import this one, and no others.
+ * `--soak` runs the test files that import this one and those that only a soak run has (schedule.ts), and no others.
  */
 import type { Test } from 'tap';
 

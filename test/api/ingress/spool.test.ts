@@ -189,7 +189,7 @@ await soakTest(t, 'a running process keeps what it can no longer read of its own
   await spool.close();
 });
 
-await soakTest(t, 'a partial record whose body looks like a record is not read, and its file is kept', async (t) => {
+t.test('a partial record whose body looks like a record is not read, and its file is kept', async (t) => {
   const folder = await temporaryFolder(t);
   const killed = await open(folder);
   const forged = encodeRecord(deliveryOf(2));
@@ -208,7 +208,7 @@ await soakTest(t, 'a partial record whose body looks like a record is not read, 
   await killed.close();
 });
 
-await soakTest(t, 'a search for records ends, whatever a body is made of', async (t) => {
+t.test('a search for records ends, whatever a body is made of', async (t) => {
   const body = Buffer.alloc(8 * MIB);
   for (let at = 0; at + 16 <= body.byteLength; at += 16) {
     body.writeUInt32LE(body.byteLength - at - 8, at);
@@ -349,7 +349,7 @@ await soakTest(t, 'a file stays in the spool while its disk is away', async (t) 
   await spool.close();
 });
 
-await soakTest(t, 'zeros that a file system leaves behind the last request are no request', async (t) => {
+t.test('zeros that a file system leaves behind the last request are no request', async (t) => {
   const folder = await temporaryFolder(t);
   const killed = await open(folder);
   const sent = [deliveryOf(1)];

@@ -466,7 +466,7 @@ const cases: Record<string, [Files, Expected]> = {
     { path: 'skills/a/more.md', line: 2, column: 2, message: /contains U\+2064/ },
   ],
 };
-/** Faults that a rule of those above finds, or that other files prove. Most of their time is a build, or the start of the plugin. */
+/** Faults that a rule of those above finds, or that other files prove, some of them in a soak run. Most of their time is a build, or the start of the plugin. */
 const similar: Record<string, [Files, Expected]> = {
   'a setting at load': [
     {

@@ -3,6 +3,7 @@ import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { findLibraryLines } from '../../../api/package/author-files.ts';
+import { bundlePackage } from '../../../api/package/bundle.ts';
 import { NearestFiles } from '../../../api/package/bundle-modules.ts';
 import { type Bundler, startBundler } from '../../../api/package/bundler.ts';
 import { REPORTS_MAX } from '../../../api/package/code-file.ts';
@@ -168,4 +169,19 @@ await soakTest(t, 'a library that holds all names for its calls of import() is b
   const index = `import { late } from './vendor/a.js';\nconsole.log(late);\n${INDEX}`;
   const { text } = await bundle(shared, 'ann', { 'index.ts': index, 'vendor/a.js': library });
   t.ok(text.includes(`i${(500_000).toString(36).padStart(5, '_')}`));
+});
+
+t.test('a build that fails says why, and one that ended its builder has begun twice', async (t) => {
+  const begun: string[] = [];
+  const buildWith = (outcome: 'died' | 'late') =>
+    bundlePackage(
+      async () => {
+        begun.push(outcome);
+        return { outcome };
+      },
+      { files: [], sourceSha256: '', sizeBytes: 0, hasFetch: false },
+    );
+  await t.rejects(buildWith('died'), { message: /could not be built: it is nested too deeply, or .* too much memory/ });
+  await t.rejects(buildWith('late'), { message: /could not be built: its build takes longer than 20 s/ });
+  t.same(begun, ['died', 'died', 'late']);
 });

@@ -504,7 +504,7 @@ await soakTest(t, 'a plugin has a bounded number of versions, and shows as many 
 });
 
 /** Both packages, and each of the three things a user does. */
-const ROUNDS = amount({ quick: 2, soak: 8 });
+const ROUNDS = amount({ quick: 4, soak: 8 });
 
 t.test('publish, yank, install and accept at once keep every invariant', async (t) => {
   const plugin = await listed(['1.0.0'], ['1.0.1']);

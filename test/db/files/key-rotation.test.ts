@@ -15,7 +15,7 @@ import { insertBareInstallation } from '../../fixtures/bare-installation.ts';
 import { temporaryFolder, testDatabase } from '../../runner/harness.ts';
 import { amount } from '../../runner/soak.ts';
 
-/** More than one batch of a rotation, or two. */
+/** More than one batch of a rotation; more than two in a soak run. */
 const COUNT = amount({ quick: 250, soak: 500 });
 /** Pause of readers and writers, short enough that many reads and writes happen during the rotation. Milliseconds. */
 const PAUSE_MS = 2;

@@ -47,7 +47,7 @@ async function declaredCells(t: Test, matrix: MatrixFixture, isForged: boolean):
   const { ann, bob, nobody, runIn } = matrix;
   for (const member of calls) {
     const about = argumentsAbout[member];
-    // In the quick run, a real child makes the calls about one's own things, and a forged wire those about another's, and a control.
+    // In a quick run the real child makes calls about its own account, and the forged wire about another one, with one call as a control.
     if (!isForged || isSoak() || member === 'storage.get') {
       const own = await runIn('all', { member, args: about(ann) });
       if (member !== 'ssh.run' || !noSshd) t.match(own, { ok: true }, `${member}: own`);

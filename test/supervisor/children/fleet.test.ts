@@ -153,7 +153,7 @@ if (isSoak())
     },
   );
 
-// test/api/installations/crash-loop.test.ts tests a child that crashes repeatedly while it runs.
+// test/api/installations/crash-loop.test.ts (in a soak run; restart-policy.test.ts in every run) tests a child that crashes repeatedly while it runs.
 t.test(
   'a plugin that fails to start again and again is failed, with the reason, until something changes',
   async (t) => {

@@ -329,21 +329,20 @@ if (isSoak())
     t.match(body, { code: 'inspector_off', detail: /Install bubblewrap/ });
   });
 
-if (isSoak())
-  t.test('one account gets two thirds of the inspectors, and the next one still gets its own', async (t) => {
-    const { logs, audit } = fixture.supervisor;
-    const fleet = { inspect: async () => () => undefined } as unknown as Fleet;
-    const inspections = new Inspections({ supervisorId: 1, pool: fixture.pool, fleet, logs, audit, off: null });
-    t.teardown(() => inspections.close());
-    const openDraft = async (account: string) => {
-      const { accountId, installationId } = await installDraft({ account });
-      return inspections.open(accountId, installationId, () => undefined);
-    };
-    const opened = [];
-    for (let count = 0; count < 11; count += 1) opened.push(await openDraft('greedy'));
-    await t.rejects(openDraft('greedy'), { code: 'unavailable', message: /^This account has 11 inspectors open/ });
-    await openDraft('modest');
-    opened[0]?.end('its author has closed it');
-    opened[1]?.end('its author has closed it');
-    await t.resolves(openDraft('greedy'));
-  });
+t.test('one account gets two thirds of the inspectors, and the next one still gets its own', async (t) => {
+  const { logs, audit } = fixture.supervisor;
+  const fleet = { inspect: async () => () => undefined } as unknown as Fleet;
+  const inspections = new Inspections({ supervisorId: 1, pool: fixture.pool, fleet, logs, audit, off: null });
+  t.teardown(() => inspections.close());
+  const openDraft = async (account: string) => {
+    const { accountId, installationId } = await installDraft({ account });
+    return inspections.open(accountId, installationId, () => undefined);
+  };
+  const opened = [];
+  for (let count = 0; count < 11; count += 1) opened.push(await openDraft('greedy'));
+  await t.rejects(openDraft('greedy'), { code: 'unavailable', message: /^This account has 11 inspectors open/ });
+  await openDraft('modest');
+  opened[0]?.end('its author has closed it');
+  opened[1]?.end('its author has closed it');
+  await t.resolves(openDraft('greedy'));
+});

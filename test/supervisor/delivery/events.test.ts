@@ -6,7 +6,7 @@ import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { amount, isSoak } from '../../runner/soak.ts';
+import { amount } from '../../runner/soak.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
@@ -190,33 +190,32 @@ t.test('an event that fails holds the later ones back once, and then lets them p
   await eventually(async () => (await told()) === 's0,s0,s1');
 });
 
-if (isSoak())
-  t.test('a supervisor that owned an account before neither claims nor finishes its events', async (t) => {
-    const fixture = shared.withNewAccount();
-    // Paused, so that only this test claims its events.
-    const made = await fixture.install({ slug: 'shared', status: 'paused', code: recorder(['sessionStarted']) });
-    await sessionsStarted(fixture, made, 2);
-    // The supervisor has seen to both of their jobs, and holds the events back.
-    await eventually(async () => {
-      const jobs = `SELECT 1 FROM pgboss.job WHERE name = 'events' AND state <= 'active' AND data ->> 'installationId' = $1`;
-      return (await fixture.pool.query(jobs, [made.installationId])).rowCount === 0;
-    });
-    const { pool } = fixture;
-    await pool.query('UPDATE events SET next_attempt_at = now() WHERE installation_id = $1', [made.installationId]);
-    const owner = fixture.supervisor.ownership.fence(made.accountId);
-    const former = { ...owner, epoch: owner.epoch - 1 };
-    await t.rejects(claimNextEvent(pool, made.installationId, former), { code: 'BH409' });
-    const claimed = await claimNextEvent(pool, made.installationId, owner);
-    t.match(claimed, { data: { sessionId: 's0' } });
-    const id = claimed?.id ?? '';
-    await finishEvent(pool, id, former.epoch, 'dead', 'too late');
-    t.match(await claimNextEvent(pool, made.installationId, owner), { id, interruptions: 1 }, 'still pending');
-    await finishEvent(pool, id, owner.epoch, 'delivered');
-    await finishEvent(pool, id, owner.epoch, 'dead', 'again');
-    const { rows } = await pool.query('SELECT state FROM events WHERE id = $1', [id]);
-    t.same(rows, [{ state: 'delivered' }], 'a finished event stays as it is');
-    t.match(await claimNextEvent(pool, made.installationId, owner), { data: { sessionId: 's1' } });
+t.test('a supervisor that owned an account before neither claims nor finishes its events', async (t) => {
+  const fixture = shared.withNewAccount();
+  // Paused, so that only this test claims its events.
+  const made = await fixture.install({ slug: 'shared', status: 'paused', code: recorder(['sessionStarted']) });
+  await sessionsStarted(fixture, made, 2);
+  // The supervisor has seen to both of their jobs, and holds the events back.
+  await eventually(async () => {
+    const jobs = `SELECT 1 FROM pgboss.job WHERE name = 'events' AND state <= 'active' AND data ->> 'installationId' = $1`;
+    return (await fixture.pool.query(jobs, [made.installationId])).rowCount === 0;
   });
+  const { pool } = fixture;
+  await pool.query('UPDATE events SET next_attempt_at = now() WHERE installation_id = $1', [made.installationId]);
+  const owner = fixture.supervisor.ownership.fence(made.accountId);
+  const former = { ...owner, epoch: owner.epoch - 1 };
+  await t.rejects(claimNextEvent(pool, made.installationId, former), { code: 'BH409' });
+  const claimed = await claimNextEvent(pool, made.installationId, owner);
+  t.match(claimed, { data: { sessionId: 's0' } });
+  const id = claimed?.id ?? '';
+  await finishEvent(pool, id, former.epoch, 'dead', 'too late');
+  t.match(await claimNextEvent(pool, made.installationId, owner), { id, interruptions: 1 }, 'still pending');
+  await finishEvent(pool, id, owner.epoch, 'delivered');
+  await finishEvent(pool, id, owner.epoch, 'dead', 'again');
+  const { rows } = await pool.query('SELECT state FROM events WHERE id = $1', [id]);
+  t.same(rows, [{ state: 'delivered' }], 'a finished event stays as it is');
+  t.match(await claimNextEvent(pool, made.installationId, owner), { data: { sessionId: 's1' } });
+});
 
 t.test('an uninstall delivers pluginUninstalled, then removes everything', async (t) => {
   const fixture = shared.withNewAccount();

@@ -66,18 +66,18 @@ t.test('a plugin gets a response with text and bytes, or an error', async (t) =>
   );
 });
 
-const ends: Readonly<Record<string, { what: (asking: Asking) => Promise<void>; told: RegExp }>> = {
+const ends: Readonly<Record<string, { what: (asking: Asking) => Promise<void>; reason: RegExp }>> = {
   'fewer grants': {
     what: (asking) => change(asking, `granted_capabilities = '{host.http:other.test}'`),
-    told: /not granted any more/,
+    reason: /not granted any more/,
   },
-  'a pause': { what: (asking) => change(asking, `status = 'paused'`), told: /not granted any more/ },
-  'an uninstall': { what: (asking) => change(asking, `status = 'uninstalling'`), told: /not granted any more/ },
+  'a pause': { what: (asking) => change(asking, `status = 'paused'`), reason: /not granted any more/ },
+  'an uninstall': { what: (asking) => change(asking, `status = 'uninstalling'`), reason: /not granted any more/ },
   'the death of its child': {
     what: async ({ fixture, installationId }) => {
       killProcess(fixture.supervisor.fleet.getPid(installationId));
     },
-    told: /ended|gone|died|killed|SIGKILL/i,
+    reason: /ended|gone|died|killed|SIGKILL/i,
   },
 };
 
@@ -88,7 +88,7 @@ async function change({ fixture, installationId }: Asking, what: string): Promis
   await notifyInstallationChanged(fixture.pool, installationId);
 }
 
-for (const [name, { what, told }] of listCases(ends, 'fewer grants', 'the death of its child'))
+for (const [name, { what, reason }] of listCases(ends, 'fewer grants', 'the death of its child'))
   t.test(`${name} leaves no socket open`, async (t) => {
     const plugin = await asking(t);
     const { fetchPath, server } = plugin;
@@ -98,6 +98,6 @@ for (const [name, { what, told }] of listCases(ends, 'fewer grants', 'the death 
     await eventually(async () => (await server.open()) === 3);
     t.equal(connectionEnds(server.port), 6, 'both ends of each');
     await what(plugin);
-    t.match(await answer, told);
+    t.match(await answer, reason);
     await eventually(async () => (await server.open()) === 0 && connectionEnds(server.port) === 0);
   });

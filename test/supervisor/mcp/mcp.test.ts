@@ -414,56 +414,54 @@ async function sendLists({ sessionId = '' }: StreamableHTTPClientTransport, coun
   });
 }
 
-if (isSoak())
-  t.test('a batch has few messages, because each can be answered with megabytes', async (t) => {
-    const { transport } = await connect(t, session);
-    const countLists = (body: string) => body.split('"tools":[').length - 1;
-    const refused = await sendLists(transport, 100);
-    t.equal(countLists(refused.body), 0);
-    t.equal(refused.statusCode, 400);
-    const error = { code: -32_600, message: /at most 4 messages.*each message in a request of its own/ };
-    t.match(JSON.parse(refused.body), { jsonrpc: '2.0', error, id: null });
-    t.equal((await sendLists(transport, 5)).statusCode, 400);
-    t.equal(countLists((await sendLists(transport, 4)).body), 4);
-  });
+t.test('a batch has few messages, because each can be answered with megabytes', async (t) => {
+  const { transport } = await connect(t, session);
+  const countLists = (body: string) => body.split('"tools":[').length - 1;
+  const refused = await sendLists(transport, 100);
+  t.equal(countLists(refused.body), 0);
+  t.equal(refused.statusCode, 400);
+  const error = { code: -32_600, message: /at most 4 messages.*each message in a request of its own/ };
+  t.match(JSON.parse(refused.body), { jsonrpc: '2.0', error, id: null });
+  t.equal((await sendLists(transport, 5)).statusCode, 400);
+  t.equal(countLists((await sendLists(transport, 4)).body), 4);
+});
 
-if (isSoak())
-  t.test('a message with more values than the protocol needs is refused before the library copies them', async (t) => {
-    const { client, transport } = await connect(t, session);
-    const token = await fixture.issuer.issue('ann');
-    const send = (message: object, sessionId = transport.sessionId) =>
-      fixture.app.inject({
-        method: 'POST',
-        url: `/sessions/${session}/mcp`,
-        payload: { jsonrpc: '2.0', id: 1, ...message },
-        headers: {
-          authorization: `Bearer ${token}`,
-          accept: 'application/json, text/event-stream',
-          'mcp-session-id': sessionId,
-        },
-      });
-    const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, 0]));
-    const error = { code: -32_600, message: /^A message has at most 1000 properties and list entries\. / };
-    const tooLarge: Record<string, object> = {
-      params: { method: 'ping', params: many(1_001) },
-      meta: { method: 'ping', params: { _meta: many(1_001) } },
-      arguments: { method: 'tools/call', params: { name: 'kit__add', arguments: many(1_001) } },
-      capabilities: { method: 'initialize', params: { capabilities: { experimental: many(1_001) } } },
-      result: { result: { content: many(1_001) } },
-      list: { method: 'ping', params: { list: Array(1_001).fill(0) } },
-      message: { method: 'ping', ...many(1_001) },
-    };
-    for (const [name, message] of Object.entries(tooLarge)) {
-      const refused = await send(message);
-      t.equal(refused.statusCode, 400, name);
-      t.match(refused.json(), { jsonrpc: '2.0', error, id: name === 'result' ? null : 1 }, name);
-    }
-    const pinged = await send({ method: 'ping', params: { ...many(900), _meta: many(50) } });
-    t.match(pinged.statusCode, 200);
-    const list = Array(5_000).fill({ a: 1 });
-    t.match(await client.callTool({ name: 'kit__add', arguments: { a: 1, list } }), { structuredContent: { sum: 2 } });
-    t.equal((await send({ method: 'ping', params: { text: 'x'.repeat(MIB) } })).statusCode, 413, 'as long as a call');
-  });
+t.test('a message with more values than the protocol needs is refused before the library copies them', async (t) => {
+  const { client, transport } = await connect(t, session);
+  const token = await fixture.issuer.issue('ann');
+  const send = (message: object, sessionId = transport.sessionId) =>
+    fixture.app.inject({
+      method: 'POST',
+      url: `/sessions/${session}/mcp`,
+      payload: { jsonrpc: '2.0', id: 1, ...message },
+      headers: {
+        authorization: `Bearer ${token}`,
+        accept: 'application/json, text/event-stream',
+        'mcp-session-id': sessionId,
+      },
+    });
+  const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, 0]));
+  const error = { code: -32_600, message: /^A message has at most 1000 properties and list entries\. / };
+  const tooLarge: Record<string, object> = {
+    params: { method: 'ping', params: many(1_001) },
+    meta: { method: 'ping', params: { _meta: many(1_001) } },
+    arguments: { method: 'tools/call', params: { name: 'kit__add', arguments: many(1_001) } },
+    capabilities: { method: 'initialize', params: { capabilities: { experimental: many(1_001) } } },
+    result: { result: { content: many(1_001) } },
+    list: { method: 'ping', params: { list: Array(1_001).fill(0) } },
+    message: { method: 'ping', ...many(1_001) },
+  };
+  for (const [name, message] of Object.entries(tooLarge)) {
+    const refused = await send(message);
+    t.equal(refused.statusCode, 400, name);
+    t.match(refused.json(), { jsonrpc: '2.0', error, id: name === 'result' ? null : 1 }, name);
+  }
+  const pinged = await send({ method: 'ping', params: { ...many(900), _meta: many(50) } });
+  t.match(pinged.statusCode, 200);
+  const list = Array(5_000).fill({ a: 1 });
+  t.match(await client.callTool({ name: 'kit__add', arguments: { a: 1, list } }), { structuredContent: { sum: 2 } });
+  t.equal((await send({ method: 'ping', params: { text: 'x'.repeat(MIB) } })).statusCode, 413, 'as long as a call');
+});
 
 if (isSoak())
   t.test('each list of tools is made in a turn of the event loop of its own', async (t) => {

@@ -407,25 +407,24 @@ t.test('errors are in OpenAI’s form', async (t) => {
   await t.rejects(ask({}, bob), { status: 404, code: 'not_found' });
 });
 
-if (isSoak())
-  t.test('the JSON in texts of a body is bounded, too', async (t) => {
-    const ask = (text: string, calls = 1) => {
-      const call = { id: 'c', type: 'function', function: { name: 'add', arguments: text } };
-      const messages = [{ role: 'assistant', tool_calls: Array.from({ length: calls }, () => call) }, ...hello];
-      return fixture.call('POST', '/v1/chat/completions', { model, messages });
-    };
-    const field = 'messages.0.tool_calls.0.function.arguments';
-    const deep = { message: `${field}: the text nests deeper than 90 levels.`, param: field };
-    t.match(await ask(`${'['.repeat(1e6)}${']'.repeat(1e6)}`), { status: 400, body: { error: deep } });
-    t.match(await ask(`${'['.repeat(90)}${']'.repeat(90)}`), { status: 200 });
-    t.match(await ask(`[${'0,'.repeat(10_000)}0]`), { status: 200 });
-    t.match(await ask(`[${'0,'.repeat(10_000)}0]`, 20), { status: 413, body: { error: { code: 'too_large' } } });
-    t.match(await ask('{'), {
-      status: 400,
-      body: { error: { message: /arguments: the text is not JSON/, param: field } },
-    });
-    t.match(await ask(''), { status: 200 }, 'of a tool without parameters, as some models write it');
+t.test('the JSON in texts of a body is bounded, too', async (t) => {
+  const ask = (text: string, calls = 1) => {
+    const call = { id: 'c', type: 'function', function: { name: 'add', arguments: text } };
+    const messages = [{ role: 'assistant', tool_calls: Array.from({ length: calls }, () => call) }, ...hello];
+    return fixture.call('POST', '/v1/chat/completions', { model, messages });
+  };
+  const field = 'messages.0.tool_calls.0.function.arguments';
+  const deep = { message: `${field}: the text nests deeper than 90 levels.`, param: field };
+  t.match(await ask(`${'['.repeat(1e6)}${']'.repeat(1e6)}`), { status: 400, body: { error: deep } });
+  t.match(await ask(`${'['.repeat(90)}${']'.repeat(90)}`), { status: 200 });
+  t.match(await ask(`[${'0,'.repeat(10_000)}0]`), { status: 200 });
+  t.match(await ask(`[${'0,'.repeat(10_000)}0]`, 20), { status: 413, body: { error: { code: 'too_large' } } });
+  t.match(await ask('{'), {
+    status: 400,
+    body: { error: { message: /arguments: the text is not JSON/, param: field } },
   });
+  t.match(await ask(''), { status: 200 }, 'of a tool without parameters, as some models write it');
+});
 
 if (isSoak())
   t.test('a stream that outlasts its supervisor breaks off', async (t) => {

@@ -311,25 +311,24 @@ if (isSoak())
     t.equal(sent.length, 1);
   });
 
-if (isSoak())
-  t.test('a reply that waited is not sent while a plugin that is required since does not run', async (t) => {
-    const fixture = await startSupervisorFixture(t, { deliveryWaits: Array.from({ length: 100 }, () => 1) });
-    const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
-    await deliver(fixture, made, await connect(fixture, made), ['x']);
-    const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
-    await fixture.change(made, `status = 'paused'`);
-    t.equal((await fixture.call('POST', `/sessions/${session}/replies`, { text: 'hello' })).status, 202);
-    // Without its session, there is no conversation any more.
-    t.equal((await fixture.call('DELETE', `/sessions/${session}`)).status, 204);
-    const code = `middleware.outboundMessage = (ctx) => { if (ctx.settings.mode === 'broken') throw new Error('x'); };`;
-    const guard = await fixture.install({ slug: 'guard', code, settings: { mode: 'broken' }, required: true });
-    await fixture.change(made, `status = 'ready'`);
-    const row = async () => (await listReplies(fixture))[0];
-    await eventually(async () => /guard” failed.*this account requires it/.test((await row()).last_error));
-    t.equal(await readStorageValue(fixture.pool, made.installationId, 'sent'), null);
-    await fixture.change(guard, `settings = '{"mode": "well"}'`);
-    await eventually(async () => (await row()).state === 'delivered');
-  });
+t.test('a reply that waited is not sent while a plugin that is required since does not run', async (t) => {
+  const fixture = await startSupervisorFixture(t, { deliveryWaits: Array.from({ length: 100 }, () => 1) });
+  const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
+  await deliver(fixture, made, await connect(fixture, made), ['x']);
+  const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
+  await fixture.change(made, `status = 'paused'`);
+  t.equal((await fixture.call('POST', `/sessions/${session}/replies`, { text: 'hello' })).status, 202);
+  // Without its session, there is no conversation any more.
+  t.equal((await fixture.call('DELETE', `/sessions/${session}`)).status, 204);
+  const code = `middleware.outboundMessage = (ctx) => { if (ctx.settings.mode === 'broken') throw new Error('x'); };`;
+  const guard = await fixture.install({ slug: 'guard', code, settings: { mode: 'broken' }, required: true });
+  await fixture.change(made, `status = 'ready'`);
+  const row = async () => (await listReplies(fixture))[0];
+  await eventually(async () => /guard” failed.*this account requires it/.test((await row()).last_error));
+  t.equal(await readStorageValue(fixture.pool, made.installationId, 'sent'), null);
+  await fixture.change(guard, `settings = '{"mode": "well"}'`);
+  await eventually(async () => (await row()).state === 'delivered');
+});
 
 if (isSoak())
   t.test('an attempt whose reply cannot be read counts as failed', async (t) => {

@@ -1738,24 +1738,23 @@ if (isSoak())
     t.match((await transcript(fixture, session)).at(-1), { text: 'judged', data: { arguments: { a: 1 } } });
   });
 
-if (isSoak())
-  t.test('no unjudged message with the id of an output is sent for it', async (t) => {
-    const fixture = shared.withNewAccount();
-    await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-    const output = (id: string, piece: number, text: string, done = false) =>
-      turn('POST', '/t1/output', { id, piece, text, done });
-    await output('X', 0, 'Hello');
-    await output('Y', 0, '');
-    t.match((await output('Y', 1, '', true)).body, { state: 'passed' }, 'a text of no characters is no message');
-    const forged = ['X', 'Y'].map((id) => ({ id, role: 'assistant', text: 'a secret' }));
-    t.equal((await fixture.call('POST', `/sessions/${session}/messages`, { messages: forged })).status, 200);
-    t.match(await output('X', 1, '', true), { status: 409, body: { code: 'id_reused' } });
-    for (const id of ['X', 'Y']) t.notMatch((await output(id, 1, '', true)).body, { show: 'a secret' });
-    t.notMatch(JSON.stringify((await turn('GET', '/t1')).body), /a secret/);
-  });
+t.test('no unjudged message with the id of an output is sent for it', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const output = (id: string, piece: number, text: string, done = false) =>
+    turn('POST', '/t1/output', { id, piece, text, done });
+  await output('X', 0, 'Hello');
+  await output('Y', 0, '');
+  t.match((await output('Y', 1, '', true)).body, { state: 'passed' }, 'a text of no characters is no message');
+  const forged = ['X', 'Y'].map((id) => ({ id, role: 'assistant', text: 'a secret' }));
+  t.equal((await fixture.call('POST', `/sessions/${session}/messages`, { messages: forged })).status, 200);
+  t.match(await output('X', 1, '', true), { status: 409, body: { code: 'id_reused' } });
+  for (const id of ['X', 'Y']) t.notMatch((await output(id, 1, '', true)).body, { show: 'a secret' });
+  t.notMatch(JSON.stringify((await turn('GET', '/t1')).body), /a secret/);
+});
 
 if (isSoak())
   t.test('lists of large messages end early, so that none takes much memory', async (t) => {
@@ -2052,65 +2051,62 @@ if (isSoak())
     t.equal((await fixture.readLog('added')).length, 1, 'it ran once');
   });
 
-if (isSoak())
-  t.test('a call for which two requests wait is aborted when both are closed', async (t) => {
-    const calls = new RunningCalls();
-    const key = { sessionId: 's', turnId: 't', callId: 'c', digest: 'd' };
-    const result = { content: [], isError: true };
-    const made: AbortSignal[] = [];
-    const request = () => {
-      const closing = new AbortController();
-      const answer = calls.run(key, closing.signal, async (signal) => {
-        made.push(signal);
-        await once(signal, 'abort');
-        return { result };
-      });
-      return { answer, close: () => closing.abort(new Error('the runtime closed the request')) };
-    };
-    const [first, second] = [request(), request()];
-    first.close();
-    t.same(
-      made.map(({ aborted }) => aborted),
-      [false],
-      'the other one still waits',
-    );
-    second.close();
-    t.match(made[0]?.reason, { message: 'the runtime closed the request' });
-    t.same(await Promise.all([first.answer, second.answer]), [{ result }, { result }]);
-    t.notOk(calls.has(key));
-  });
-
-if (isSoak())
-  t.test('a request for a call that is being aborted waits for its end and begins it', async (t) => {
-    const calls = new RunningCalls();
-    const key = { sessionId: 's', turnId: 't', callId: 'c', digest: 'd' };
+t.test('a call for which two requests wait is aborted when both are closed', async (t) => {
+  const calls = new RunningCalls();
+  const key = { sessionId: 's', turnId: 't', callId: 'c', digest: 'd' };
+  const result = { content: [], isError: true };
+  const made: AbortSignal[] = [];
+  const request = () => {
     const closing = new AbortController();
-    const ended = Promise.withResolvers<{ result: ReturnType<typeof failedTool> }>();
-    const first = calls.run(key, closing.signal, () => ended.promise);
-    closing.abort(new Error('the runtime closed the request'));
-    let starts = 0;
-    const repeat = () =>
-      calls.run(key, undefined, async () => {
-        starts += 1;
-        return { result: failedTool('second') };
-      });
-    const repeated = [repeat(), repeat()];
-    t.equal(starts, 0);
-    ended.resolve({ result: failedTool('first') });
-    t.match(await first, { result: failedTool('first') });
-    for (const answer of await Promise.all(repeated)) t.match(answer, { result: failedTool('second') });
-    t.equal(starts, 1);
-  });
+    const answer = calls.run(key, closing.signal, async (signal) => {
+      made.push(signal);
+      await once(signal, 'abort');
+      return { result };
+    });
+    return { answer, close: () => closing.abort(new Error('the runtime closed the request')) };
+  };
+  const [first, second] = [request(), request()];
+  first.close();
+  t.same(
+    made.map(({ aborted }) => aborted),
+    [false],
+    'the other one still waits',
+  );
+  second.close();
+  t.match(made[0]?.reason, { message: 'the runtime closed the request' });
+  t.same(await Promise.all([first.answer, second.answer]), [{ result }, { result }]);
+  t.notOk(calls.has(key));
+});
 
-if (isSoak())
-  t.test('calls of different turns are different calls, whatever characters their ids have', async (t) => {
-    const calls = new RunningCalls();
-    const running = { sessionId: 's', turnId: 'bake', callId: 'bread now', digest: 'd' };
-    const first = calls.run(running, undefined, async () => ({ result: failedTool('first') }));
-    const other = { ...running, turnId: 'bake bread', callId: 'now' };
-    const second = calls.run(other, undefined, async () => ({ result: failedTool('second') }));
-    t.match(await Promise.all([first, second]), [{ result: failedTool('first') }, { result: failedTool('second') }]);
-  });
+t.test('a request for a call that is being aborted waits for its end and begins it', async (t) => {
+  const calls = new RunningCalls();
+  const key = { sessionId: 's', turnId: 't', callId: 'c', digest: 'd' };
+  const closing = new AbortController();
+  const ended = Promise.withResolvers<{ result: ReturnType<typeof failedTool> }>();
+  const first = calls.run(key, closing.signal, () => ended.promise);
+  closing.abort(new Error('the runtime closed the request'));
+  let starts = 0;
+  const repeat = () =>
+    calls.run(key, undefined, async () => {
+      starts += 1;
+      return { result: failedTool('second') };
+    });
+  const repeated = [repeat(), repeat()];
+  t.equal(starts, 0);
+  ended.resolve({ result: failedTool('first') });
+  t.match(await first, { result: failedTool('first') });
+  for (const answer of await Promise.all(repeated)) t.match(answer, { result: failedTool('second') });
+  t.equal(starts, 1);
+});
+
+t.test('calls of different turns are different calls, whatever characters their ids have', async (t) => {
+  const calls = new RunningCalls();
+  const running = { sessionId: 's', turnId: 'bake', callId: 'bread now', digest: 'd' };
+  const first = calls.run(running, undefined, async () => ({ result: failedTool('first') }));
+  const other = { ...running, turnId: 'bake bread', callId: 'now' };
+  const second = calls.run(other, undefined, async () => ({ result: failedTool('second') }));
+  t.match(await Promise.all([first, second]), [{ result: failedTool('first') }, { result: failedTool('second') }]);
+});
 
 if (isSoak())
   t.test('a runtime without the lease gets no call to perform that it asked for while it was judged', async (t) => {
