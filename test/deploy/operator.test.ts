@@ -188,7 +188,7 @@ t.test('each action is recorded with operator, time and reason', async (t) => {
   const { id: ownerId } = await findOrCreateAccount(pool, 'ann');
   await insertPlugin(pool, { ownerId, slug: 'spy', displayName: 'Spy', description: '' });
   await runOperator('verify', 'ann');
-  const failed = await operator({ DATABASE_URL }, 'verify', 'nobody');
+  const failed = await operator({ DATABASE_URL }, 'verify', 'missing');
   t.match(failed, { code: 1, stdout: '', stderr: /No account/ });
   t.match(await operator({ DATABASE_URL }, 'block', 'nothing', '--reason', 'x'), { code: 1, stderr: /No plugin/ });
   const reason = ['--reason', 'it phones\nhome\u001b[31m'];

@@ -97,7 +97,7 @@ t.test('dashboard and alerts', { skip: whyMissing('prometheus') }, async (t) => 
   const answered = (labels: string) => figure(`bulkhead_http_request_seconds_count{${labels}}`);
   t.equal(await answered('method="POST",route=~".*/versions",status="201"'), 1, 'one publish');
   t.equal(await answered('method="POST",route=~".*/configure",status="200"'), 1, 'one change of settings');
-  t.notOk((await answered('status=~"5.."')) > 0, 'no fault of ours');
+  t.notOk((await answered('status=~"5.."')) > 0, 'no fault of the service');
   const publish = await figure('bulkhead_http_request_seconds_sum{route=~".*/versions",status="201"}');
   t.ok(publish > 0.01 && publish < 60, `the publish took ${publish} s`);
   for (const idle of ['bundler_busy', 'bundler_queue', 'webhooks_waiting', 'spool_bytes', 'spool_kept_files'])

@@ -69,7 +69,7 @@ function handleError(error: unknown, origin: string): void {
   process.setUncaughtExceptionCaptureCallback(() => process.setUncaughtExceptionCaptureCallback(null));
 }
 
-/** Node asks whether somebody listens, and throws a rejection that nobody handles. */
+/** Node asks whether there are listeners, and throws a rejection that has no handler. */
 function handleRejection(this: NodeJS.Process, event: string, ...args: unknown[]): boolean {
   if (event !== 'unhandledRejection' || process.listenerCount(event) > 0 || isHandled())
     return Reflect.apply(emit, this, [event, ...args]);

@@ -346,7 +346,7 @@ t.test('signals: in a copy of the context, and the static methods of AbortSignal
 
 if (isSoak())
   t.test(
-    'signals of a signal that lives as long as the plugin are given up, and abort with it while somebody listens',
+    'signals of a signal that lives as long as the plugin are given up, and abort with it while it has listeners',
     async (t) => {
       const child = testChild(t, jail);
       // More than the heap holds, if any of them stay.

@@ -210,7 +210,7 @@ t.test('a message is judged by both sides, and arrives once', async (t) => {
   t.equal((await fixture.readLog('asked')).length, 3, 'its turn judges it no second time');
   for (const hook of ['outbound'])
     t.match(await send({ toAgentId: 'worker', text: `refuse ${hook}` }), { status: 409, body: { code: 'cancelled' } });
-  t.match(await send({ toAgentId: 'nobody', text: 'x' }), { status: 404 });
+  t.match(await send({ toAgentId: 'missing', text: 'x' }), { status: 404 });
   const tool = await fixture.call('POST', `/sessions/${worker}/tools/agent__send`, {
     arguments: { toAgentId: 'planner', text: 'done' },
   });
@@ -283,7 +283,7 @@ if (isSoak())
     const sent = await send(mail);
     t.match(await send({ ...mail, text: 'stop' }), { status: 409, body: { code: 'id_reused' } });
     t.match(await send({ ...mail, toAgentId: 'other' }), { status: 409, body: { code: 'id_reused' } });
-    t.match(await send({ ...mail, toAgentId: 'nobody' }), { status: 409, body: { code: 'id_reused' } });
+    t.match(await send({ ...mail, toAgentId: 'missing' }), { status: 409, body: { code: 'id_reused' } });
     t.same((await send({ ...mail, trigger: 'user' })).body, sent.body, 'the same mail');
     t.match(await send({ ...mail, text: 'of another sender' }, other), { status: 200 });
     const texts = (await readMessages(fixture, worker)).map(({ text }: { text: string }) => text);

@@ -35,7 +35,7 @@ interface Heard {
   readonly type: string;
   readonly data: { readonly sessionId: string; readonly agentId: string };
 }
-const toldOf = async ({ pool }: SupervisorFixture, { installationId }: Installed): Promise<Heard[]> =>
+const readHeard = async ({ pool }: SupervisorFixture, { installationId }: Installed): Promise<Heard[]> =>
   (await pool.query('SELECT type, data FROM events WHERE installation_id = $1 ORDER BY id', [installationId])).rows;
 const sessionIds = async ({ pool }: SupervisorFixture, ...accountIds: string[]): Promise<string[]> =>
   (await pool.query('SELECT id FROM sessions WHERE account_id = ANY ($1) ORDER BY id', [accountIds])).rows.map(
@@ -81,14 +81,14 @@ t.test('a first message starts a session, a removed agent ends it, and plugins h
   const one = (call: string, ...given: unknown[]) => runCommand(fixture, slug, { call, given }, { session });
   const { id: agentId } = await one('create', { name: 'Helper' });
   await Promise.all([one('send', agentId, 'hi'), one('send', agentId, 'you')]);
-  const [own, started, ...more] = await toldOf(fixture, ears);
+  const [own, started, ...more] = await readHeard(fixture, ears);
   t.same(more, [], 'two first messages start one session');
   t.match(own, { type: 'sessionStarted', data: { sessionId: session } });
   t.match(started, { type: 'sessionStarted', data: { agentId, channelId: null } });
   const sessionId = started?.data.sessionId ?? '';
   t.equal((await fixture.call('GET', `/sessions/${sessionId}`)).status, 200, 'it is in memory now');
   await one('remove', agentId);
-  t.match((await toldOf(fixture, ears)).slice(2), [{ type: 'sessionDeleted', data: { sessionId, agentId } }]);
+  t.match((await readHeard(fixture, ears)).slice(2), [{ type: 'sessionDeleted', data: { sessionId, agentId } }]);
   await eventually(async () => (await fixture.call('GET', `/sessions/${sessionId}`)).status === 404);
   const delivered = async () =>
     (
@@ -97,7 +97,7 @@ t.test('a first message starts a session, a removed agent ends it, and plugins h
       ])
     ).rowCount === 3;
   await eventually(delivered);
-  t.same(await toldOf(fixture, bobs), [], 'another account’s plugin hears nothing');
+  t.same(await readHeard(fixture, bobs), [], 'another account’s plugin hears nothing');
 });
 
 t.test('sessions of an uninstalled plugin’s channels and agents', async (t) => {
@@ -128,11 +128,11 @@ t.test('sessions of an uninstalled plugin’s channels and agents', async (t) =>
   await fixture.pool.query(`UPDATE installations SET status = 'uninstalling' WHERE id = $1`, [installationId]);
   await removeInstallation(fixture.pool, fixture.supervisor.queues, installationId);
   t.same(await sessionIds(fixture, accountId), [kept.id]);
-  const told = await toldOf(fixture, ears);
-  t.equal(told.length, COUNT + 1);
-  t.equal(new Set(told.map(({ data }) => data.sessionId)).size, COUNT + 1);
+  const heard = await readHeard(fixture, ears);
+  t.equal(heard.length, COUNT + 1);
+  t.equal(new Set(heard.map(({ data }) => data.sessionId)).size, COUNT + 1);
   t.match(
-    told.find(({ data }) => data.sessionId === session.id),
+    heard.find(({ data }) => data.sessionId === session.id),
     { type: 'sessionDeleted', data: { agentId } },
   );
   const others = await fixture.pool.query(
@@ -165,12 +165,12 @@ t.test('a removal that was interrupted is completed when it is repeated, and eac
   await t.rejects(deleteAgent(pool, queues, { accountId }, agentId, interruption.signal), { message: 'interrupted' });
   const left = await sessionIds(fixture, accountId);
   t.ok(left.length > 0 && left.length < COUNT, `${left.length} sessions are left`);
-  t.equal((await toldOf(fixture, ears)).length, COUNT - left.length);
+  t.equal((await readHeard(fixture, ears)).length, COUNT - left.length);
   t.ok(await deleteAgent(pool, supervisor.queues, { accountId }, agentId), 'the agent was still there');
   t.same(await sessionIds(fixture, accountId), []);
-  const told = (await toldOf(fixture, ears)).map(({ data }) => data.sessionId);
-  t.equal(told.length, COUNT);
-  t.equal(new Set(told).size, COUNT);
+  const heard = (await readHeard(fixture, ears)).map(({ data }) => data.sessionId);
+  t.equal(heard.length, COUNT);
+  t.equal(new Set(heard).size, COUNT);
   t.notOk(await deleteAgent(pool, supervisor.queues, { accountId }, agentId));
 });
 
@@ -432,12 +432,12 @@ if (isSoak())
     t.same(
       [...outcomes.keys()].filter((outcome) => !fine.includes(outcome)),
       [],
-      'no answer is a fault of ours',
+      'no answer is a fault of the service',
     );
     t.comment(Object.fromEntries(outcomes));
-    const told = (await Promise.all(ears.map((one) => toldOf(shared, one)))).flat();
+    const heard = (await Promise.all(ears.map((one) => readHeard(shared, one)))).flat();
     const of = (type: string) =>
-      told
+      heard
         .filter((one) => one.type === type)
         .map(({ data }) => data.sessionId)
         .filter((id) => !sessions.includes(id))
