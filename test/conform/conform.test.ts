@@ -14,7 +14,7 @@ import { listenOn } from '../fixtures/listening-server.ts';
 import { root } from '../house/source-files.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { whyMissing } from '../runner/programs.ts';
-import { amount, isSoak } from '../runner/soak.ts';
+import { amount, soakTest } from '../runner/soak.ts';
 import { makeCertificate } from '../supervisor/host/http-target.ts';
 import { startRestProxy } from './rest-proxy.ts';
 import { shareService } from './shared-service.ts';
@@ -75,43 +75,41 @@ async function countInstallations(user: CalledService): Promise<number> {
   return items.filter(({ status }: { status: string }) => status !== 'uninstalling').length;
 }
 
-if (isSoak())
-  t.test('a removal that fails is named after the results, and the others are done', async (t) => {
-    const user = await (await shareService()).asUser('unremoved');
-    let kept = '';
-    const url = await startRestProxy(t, user.url, ({ method, url = '' }) => {
-      if (method !== 'DELETE' || !url.startsWith('/api/installations/')) return true;
-      kept = url.replace('/api/', '');
-      return false;
-    });
-    const { code, stdout, stderr } = await conform(`${url}/api`, user.token, ...SMALL);
-    t.match(stdout, /1 rows: 1 held/);
-    t.match(stderr, `not removed: ${kept}: fetch failed: `);
-    t.equal(code, 1);
-    t.equal(await countInstallations(user), 1, 'the one whose removal was refused');
+soakTest(t, 'a removal that fails is named after the results, and the others are done', async (t) => {
+  const user = await (await shareService()).asUser('unremoved');
+  let kept = '';
+  const url = await startRestProxy(t, user.url, ({ method, url = '' }) => {
+    if (method !== 'DELETE' || !url.startsWith('/api/installations/')) return true;
+    kept = url.replace('/api/', '');
+    return false;
   });
+  const { code, stdout, stderr } = await conform(`${url}/api`, user.token, ...SMALL);
+  t.match(stdout, /1 rows: 1 held/);
+  t.match(stderr, `not removed: ${kept}: fetch failed: `);
+  t.equal(code, 1);
+  t.equal(await countInstallations(user), 1, 'the one whose removal was refused');
+});
 
 // interruption.test.ts interrupts a check in every run.
-if (isSoak())
-  t.test('Ctrl-C, also as npm repeats it, ends it when it has removed what it created', async (t) => {
-    const user = await (await shareService()).asUser('interrupter');
-    const interrupted = Promise.withResolvers<void>();
-    const url = await startRestProxy(t, user.url, async ({ method, url }) => {
-      if (method !== 'POST' || url !== '/api/installations' || child.killed) return true;
-      child.kill('SIGINT');
-      child.kill('SIGINT');
-      await interrupted.promise;
-      return true;
-    });
-    const args = [`${url}/api`, user.token, '--only', 'Chain: '];
-    const child = spawn(process.execPath, [join(root, 'conform/conform.ts'), ...args]);
-    child.stderr.setEncoding('utf8').once('data', interrupted.resolve);
-    const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
-    t.match(stderr, /^Interrupted: the rows under way end[^\n]*\n$/);
-    t.match(stdout, /the check was interrupted/, 'the rows that had not begun');
-    t.equal(code, 130);
-    t.equal(await countInstallations(user), 0);
+soakTest(t, 'Ctrl-C, also as npm repeats it, ends it when it has removed what it created', async (t) => {
+  const user = await (await shareService()).asUser('interrupter');
+  const interrupted = Promise.withResolvers<void>();
+  const url = await startRestProxy(t, user.url, async ({ method, url }) => {
+    if (method !== 'POST' || url !== '/api/installations' || child.killed) return true;
+    child.kill('SIGINT');
+    child.kill('SIGINT');
+    await interrupted.promise;
+    return true;
   });
+  const args = [`${url}/api`, user.token, '--only', 'Chain: '];
+  const child = spawn(process.execPath, [join(root, 'conform/conform.ts'), ...args]);
+  child.stderr.setEncoding('utf8').once('data', interrupted.resolve);
+  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  t.match(stderr, /^Interrupted: the rows under way end[^\n]*\n$/);
+  t.match(stdout, /the check was interrupted/, 'the rows that had not begun');
+  t.equal(code, 130);
+  t.equal(await countInstallations(user), 0);
+});
 
 t.test('one that cannot begin says what to do', async (t) => {
   const url = `http://localhost:${await freePort()}/api`;

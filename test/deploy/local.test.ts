@@ -21,7 +21,7 @@ import { untilLockIsAwaited } from '../fixtures/lock-waits.ts';
 import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
 import { eventually } from '../runner/eventually.ts';
 import { killProcess, temporaryFolder, testDatabase } from '../runner/harness.ts';
-import { amount, soakTest } from '../runner/soak.ts';
+import { amount, isSoak, soakTest } from '../runner/soak.ts';
 import { processTree, stillRunning } from './process-tree.ts';
 import { type Environment, freePorts, startOnly, startServiceFixture } from './service-fixture.ts';
 import { buildWorkshop } from './workshop.ts';
@@ -44,7 +44,6 @@ const PROVIDER = {
   apiKeyEnv: 'ACME_KEY',
   models: ['m'],
 };
-const isLong = amount({ quick: false, soak: true });
 const SENTENCE = /^[A-Z][^\n]+[^.\n]\.\n$/;
 
 const run = promisify(execFile);
@@ -59,7 +58,7 @@ const DATA_DIR = join(disk?.folder ?? (await temporaryFolder(t)), 'data');
 
 t.test('npm start -- --help prints help, any other argument is refused, and neither starts the service', async (t) => {
   const env = { ...process.env, DATA_DIR };
-  const [program, words] = isLong ? ['npm', ['start', '--silent', '--']] : [process.execPath, [LOCAL]];
+  const [program, words] = isSoak() ? ['npm', ['start', '--silent', '--']] : [process.execPath, [LOCAL]];
   const help = await run(program, [...words, '--help'], { cwd: ROOT, env });
   t.match(help.stdout, /^Usage: npm start\n[\s\S]*\bPORT\b[\s\S]*docs\/settings\.md/);
   const refused = 'npm start accepts no “--port”: settings are environment variables. See npm start -- --help.\n';
@@ -138,7 +137,7 @@ t.test('on a terminal it prints a sign-in link that works once, and Ctrl-C stops
   const [file, models] = [join(cwd, '.env'), join(cwd, 'models.json')];
   await writeFile(models, '[]');
   await writeFile(file, `MIN_FREE_MEGABYTES=${MUCH_MEGABYTES}\nMODELS_FILE=${models}\n`);
-  const DATABASE_URL = isLong ? '' : (await testDatabase(t)).url;
+  const DATABASE_URL = isSoak() ? '' : (await testDatabase(t)).url;
   const terminal = startOnTerminal(t, { ...(await freePorts()), DATA_DIR, DATABASE_URL }, cwd);
   const link = await eventually(() => LINK.exec(terminal.output())?.[0] ?? false).catch(() =>
     t.fail(terminal.output()),
@@ -166,7 +165,7 @@ t.test('on a terminal it prints a sign-in link that works once, and Ctrl-C stops
   const skip = disk === null ? NO_DISK : false;
   await t.test('says which process is not ready, and keeps its .env after a crash', { skip }, async (t) => {
     t.same(listUnready(terminal.output()), ['supervisor', 'API']);
-    if (!isLong) return;
+    if (!isSoak()) return;
     const killMain = async (main: string) =>
       killProcess((await processTree(terminal.pid)).find(({ command }) => command.includes(main))?.pid);
     await writeFile(file, 'UPLOADS_AT_ONCE=abc\nACME_KEY=x\n');
@@ -180,7 +179,7 @@ t.test('on a terminal it prints a sign-in link that works once, and Ctrl-C stops
 
   const running = await processTree(terminal.pid);
   const service = running.find(({ command }) => command === `${process.execPath} ${LOCAL}`);
-  if (isLong) {
+  if (isSoak()) {
     t.match(await (await startOnly({ DATA_DIR })).exited, {
       code: 1,
       stderr: `DATA_DIR ${DATA_DIR} is in use by process ${service?.pid}; stop it or set another DATA_DIR.\n`,
@@ -197,7 +196,7 @@ t.test('a migration of a newer release is named', async (t) => {
   const { url: DATABASE_URL, pool } = await testDatabase(t);
   const env = { ...process.env, DATABASE_URL, DATA_DIR: await temporaryFolder(t) };
   const runMigrate = async () => (await run(process.execPath, [MIGRATE], { cwd: '/', env })).stdout;
-  if (isLong) t.equal(await runMigrate(), 'the tables are of this release\n');
+  if (isSoak()) t.equal(await runMigrate(), 'the tables are of this release\n');
   await pool.query(`INSERT INTO migrations (name, run_on) VALUES ('9999_newer', now())`);
   t.equal(await runMigrate(), 'the tables are of a newer release\n');
 });
@@ -261,7 +260,7 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
     [{ DATA_DIR: '/dev/null/data' }, /^DATA_DIR \/dev\/null\/data cannot be created/],
     [{ DATABASE_URL: nowhere }, /^DATABASE_URL does not work: .*ECONNREFUSED/],
   ];
-  for (const [env, sentence] of isLong ? [...wrong, ...similar] : wrong) {
+  for (const [env, sentence] of isSoak() ? [...wrong, ...similar] : wrong) {
     const { code, stdout, stderr } = await (await startOnly({ DATA_DIR: own, DATABASE_URL: url, ...env })).exited;
     t.equal(code, 1, Object.keys(env).join());
     t.match(withoutLog(stderr), sentence);
@@ -271,7 +270,7 @@ t.test('a failed start prints one sentence that names the setting', async (t) =>
   }
   const database = { DATA_DIR: own, DATABASE_URL: url };
   // The start above repeats what the API says.
-  if (isLong)
+  if (isSoak())
     await t.rejects(forkProcess(t, API_MAIN, { ...database, PORT: taken }, 'SIGKILL'), {
       message: new RegExp(`did not start: PORT ${taken} is in use`),
     });

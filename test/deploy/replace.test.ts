@@ -17,7 +17,7 @@ import { bareSearchPath } from '../fixtures/bare-search-path.ts';
 import { eventually } from '../runner/eventually.ts';
 import { emptyDatabase, killProcess, type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { whyMissing } from '../runner/programs.ts';
-import { amount, isSoak } from '../runner/soak.ts';
+import { amount, isSoak, soakTest } from '../runner/soak.ts';
 import { copyRelease, installNode, listOldReleases, type ReleaseCopy, release } from './release-copy.ts';
 import { type ServiceFixture, startServiceFixture, startServiceOnTestDatabase } from './service-fixture.ts';
 
@@ -195,13 +195,12 @@ t.test('requests go on through replacements that fail and through an upgrade in 
     await mend();
     t.same(await listServices(service), before, `${what}: the old processes continue, and no other is left`);
   }
-  if (isSoak())
-    await t.test('a successor with a weaker sandbox is refused', { skip: whyMissing('bwrap') }, async (t) => {
-      await removeBubblewrap();
-      t.match(await replace(service), WEAKER_SANDBOX);
-      await addBubblewrap();
-      t.same(await listServices(service), before, 'the old processes continue, and no other is left');
-    });
+  await soakTest(t, 'a successor with a weaker sandbox is refused', { skip: whyMissing('bwrap') }, async (t) => {
+    await removeBubblewrap();
+    t.match(await replace(service), WEAKER_SANDBOX);
+    await addBubblewrap();
+    t.same(await listServices(service), before, 'the old processes continue, and no other is left');
+  });
 
   await exchangeFolders();
   await rename(join(away, '.bulkhead'), join(old.folder, '.bulkhead'));

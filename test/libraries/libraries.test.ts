@@ -15,7 +15,7 @@ import { HostCallRefusal } from '../../supervisor/children/child-errors.ts';
 import { serve } from '../fixtures/listening-server.ts';
 import { root } from '../house/source-files.ts';
 import { temporaryFolder } from '../runner/harness.ts';
-import { amount } from '../runner/soak.ts';
+import { isSoak, soakTest } from '../runner/soak.ts';
 import { testJail } from '../supervisor/children/jailed-child.ts';
 import { pluginWith } from '../supervisor/host/http-target.ts';
 import { bundleLibrary } from './bundle-library.ts';
@@ -25,7 +25,6 @@ import { type LibraryCase, libraryCases } from './library-cases.ts';
 import { RECORD, runPublished, WORDS } from './published-library.ts';
 import { type SdkCase, sdkCases } from './sdk-cases.ts';
 
-const isSoak = amount({ quick: false, soak: true });
 /** Installed for other tests as well. */
 const QUICK: readonly string[] = ['zod', 'openai'];
 /** Libraries that are tried, and the share of them that must work. */
@@ -34,9 +33,9 @@ const WORKING_SHARE_MIN = 120 / 128;
 const PAGE = join(root, 'docs/libraries.md');
 t.teardown(() => stopEsbuild());
 
-if (isSoak) await installLibraries();
-const folder = isSoak ? LIBRARIES : join(root, 'test');
-const isTried = ([name]: readonly [string, unknown]): boolean => isSoak || QUICK.includes(name);
+if (isSoak()) await installLibraries();
+const folder = isSoak() ? LIBRARIES : join(root, 'test');
+const isTried = ([name]: readonly [string, unknown]): boolean => isSoak() || QUICK.includes(name);
 const jail = await testJail(t);
 const results: LibraryResult[] = [];
 
@@ -91,7 +90,7 @@ function addResult(test: Test, name: string, failure: string | null): void {
   results.push({ name, version: readVersion(name), failure });
   if (failure === null) test.pass(name);
   // The soak counts: a library that does not work is a row of the page.
-  else if (isSoak) test.comment(`${name}: ${failure}`);
+  else if (isSoak()) test.comment(`${name}: ${failure}`);
   else test.fail(`${name}: ${failure}`);
 }
 
@@ -107,7 +106,7 @@ t.test('the vendors’ SDKs reach declared hosts and no others', async (t) => {
   }
 });
 
-t.test('the page of libraries says what was found', { skip: !isSoak && 'the soak tries all' }, async (t) => {
+soakTest(t, 'the page of libraries says what was found', async (t) => {
   const working = results.filter(({ failure }) => failure === null);
   t.ok(results.length >= TRIED_MIN, `${results.length} libraries`);
   t.ok(working.length / results.length >= WORKING_SHARE_MIN, `${working.length} work`);

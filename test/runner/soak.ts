@@ -3,7 +3,7 @@
  *
  * `--soak` runs the test files that import this one and those that only a soak run has (schedule.ts), and no others.
  */
-import type { Test } from 'tap';
+import type { Extra, Test } from 'tap';
 
 /** Set by `npm test -- --soak`. */
 export const SOAK_VARIABLE = 'BULKHEAD_TEST_SOAK';
@@ -23,9 +23,17 @@ export function amount<T>(sizes: { readonly quick: T; readonly soak: T }): T {
   return isSoak() ? sizes.soak : sizes.quick;
 }
 
+type Work = (t: Test) => Promise<void>;
+type Options = Pick<Extra, 'skip'>;
+
 /** Defines a test that only a soak run has: a variation of one that every run has. @returns when it has run */
-export async function soakTest(t: Pick<Test, 'test'>, title: string, work: (t: Test) => Promise<void>): Promise<void> {
-  if (isSoak()) await t.test(title, work);
+export async function soakTest(
+  t: Pick<Test, 'test'>,
+  title: string,
+  ...rest: [work: Work] | [options: Options, work: Work]
+): Promise<void> {
+  const [options, work] = rest.length === 1 ? [{}, rest[0]] : rest;
+  if (isSoak()) await t.test(title, options, work);
 }
 
 /** The cases of a record that this run has: a quick one those with the names. */

@@ -10,7 +10,7 @@ import { openPool } from '../../../db/postgres/pool.ts';
 import type { Problem } from '../../../sdk/contract/errors.ts';
 import { parseNetwork } from '../../../service/http/rate-limits.ts';
 import { testDatabase } from '../../runner/harness.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { openWebhookFixture } from './webhook-fixture.ts';
 
 /** Addresses that do not exist begin with it in one test. */
@@ -105,41 +105,40 @@ t.test('requests to an address whose look-up runs wait for it, whatever their ne
   t.match(await other, { channelId });
 });
 
-if (isSoak())
-  t.test('requests to many retired addresses push no address in use out of the cache', async (t) => {
-    const { pool, connect } = await openWebhookFixture(t);
-    const { routingId, id: channelId } = await connect();
-    // As many as the cache holds addresses in use, and some more.
-    const { rows } = await pool.query<{ routing_id: string }>(
-      `INSERT INTO channel_addresses (routing_id, channel_id, installation_id, retired_at)
+soakTest(t, 'requests to many retired addresses push no address in use out of the cache', async (t) => {
+  const { pool, connect } = await openWebhookFixture(t);
+  const { routingId, id: channelId } = await connect();
+  // As many as the cache holds addresses in use, and some more.
+  const { rows } = await pool.query<{ routing_id: string }>(
+    `INSERT INTO channel_addresses (routing_id, channel_id, installation_id, retired_at)
      SELECT lpad(n::text, 22, '-'), $1, 'i', now() FROM generate_series(1, 51000) n RETURNING routing_id`,
-      [channelId],
-    );
-    const listener = await openListener(pool, () => undefined);
-    let isAway = false;
-    const leaving = Object.assign(Object.create(pool) as typeof pool, {
-      query: async (...asked: Parameters<typeof pool.query>) => {
-        if (isAway) throw Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
-        return pool.query(...asked);
-      },
-    });
-    const addresses = await Addresses.open(leaving, listener, (error) => t.error(error));
-    t.teardown(async () => {
-      await addresses.close();
-      await listener.close();
-    });
-    t.match(await addresses.find(routingId, 'vendor'), { channelId });
-    const BATCH = 2_000;
-    for (let start = 0; start < rows.length; start += BATCH) {
-      const batch = rows.slice(start, start + BATCH);
-      const found = await Promise.all(
-        batch.map((row, index) => addresses.find(row.routing_id, `network ${start + (index % 100)}`)),
-      );
-      if (found.some((address) => address !== 'retired')) t.fail('they are retired');
-    }
-    isAway = true;
-    t.match(await addresses.find(routingId, 'vendor'), { channelId }, 'it is cached');
+    [channelId],
+  );
+  const listener = await openListener(pool, () => undefined);
+  let isAway = false;
+  const leaving = Object.assign(Object.create(pool) as typeof pool, {
+    query: async (...asked: Parameters<typeof pool.query>) => {
+      if (isAway) throw Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
+      return pool.query(...asked);
+    },
   });
+  const addresses = await Addresses.open(leaving, listener, (error) => t.error(error));
+  t.teardown(async () => {
+    await addresses.close();
+    await listener.close();
+  });
+  t.match(await addresses.find(routingId, 'vendor'), { channelId });
+  const BATCH = 2_000;
+  for (let start = 0; start < rows.length; start += BATCH) {
+    const batch = rows.slice(start, start + BATCH);
+    const found = await Promise.all(
+      batch.map((row, index) => addresses.find(row.routing_id, `network ${start + (index % 100)}`)),
+    );
+    if (found.some((address) => address !== 'retired')) t.fail('they are retired');
+  }
+  isAway = true;
+  t.match(await addresses.find(routingId, 'vendor'), { channelId }, 'it is cached');
+});
 
 t.test('a cached address is used while the database does not answer', async (t) => {
   const { pool, connect } = await openWebhookFixture(t);

@@ -9,7 +9,7 @@ import { buildWorkshop } from '../../deploy/workshop.ts';
 import { IGNORED_PARAMETERS, startPgbouncer } from '../../fixtures/pgbouncer.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 import { whyMissing } from '../../runner/programs.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 
 const skip = whyMissing('pgbouncer');
 
@@ -66,17 +66,16 @@ t.test('beside DATABASE_SESSION_URL, limits hold and notifications arrive', { sk
   await listener.close();
 });
 
-if (isSoak())
-  t.test('a service runs behind a pooler in transaction mode', { skip }, async (t) => {
-    const { url } = await testDatabase(t);
-    const service = await startServiceFixture(t, {
-      DATABASE_URL: await startPooler(t, url),
-      DATABASE_SESSION_URL: url,
-      DATA_DIR: join(await temporaryFolder(t), 'data'),
-    });
-    const workshop = await buildWorkshop(service);
-    t.match(await workshop.prompt(), /Be brief\./);
+soakTest(t, 'a service runs behind a pooler in transaction mode', { skip }, async (t) => {
+  const { url } = await testDatabase(t);
+  const service = await startServiceFixture(t, {
+    DATABASE_URL: await startPooler(t, url),
+    DATABASE_SESSION_URL: url,
+    DATA_DIR: join(await temporaryFolder(t), 'data'),
   });
+  const workshop = await buildWorkshop(service);
+  t.match(await workshop.prompt(), /Be brief\./);
+});
 
 t.test('every kind of connection has keepalives at both ends', async (t) => {
   const { url } = await testDatabase(t);

@@ -3,7 +3,7 @@ import t from 'tap';
 import { SECOND } from '../../../sdk/contract/limits.ts';
 import type { LinkResult } from '../../../supervisor/calls/chain.ts';
 import type { PluginCall } from '../../../supervisor/calls/plugin-call.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const summing = (text: string) => `compaction.summarize = () => ${JSON.stringify(text)};`;
@@ -114,20 +114,19 @@ t.test('messages may leave out id and time, as in a transcript', async (t) => {
   t.match(await summarize([{ role: 'user' }]), { code: 'bad_request', errors: [{ field: 'messages.0.text' }] });
 });
 
-if (isSoak())
-  t.test('a summary that fails again adds no other notice, also if the messages have no ids', async (t) => {
-    const own = fixture.withNewAccount();
-    await own.install({ slug: 'broken', code: `compaction.summarize = () => { throw new Error('broken'); };` });
-    const path = `/sessions/${await own.session()}`;
-    const summarize = (...texts: readonly string[]) =>
-      own.call('POST', `${path}/compaction`, { messages: texts.map((text) => ({ role: 'user', text })) });
-    const countNotices = async () => (await own.call('GET', `${path}/messages`)).body.items.length;
-    for (let attempt = 0; attempt < 3; attempt += 1)
-      t.match((await summarize('one', 'two')).body, { notice: /^No plugin summarized/ });
-    t.equal(await countNotices(), 1);
-    await summarize('one', 'two', 'two');
-    t.equal(await countNotices(), 2, 'of a conversation that is longer by now');
-  });
+soakTest(t, 'a summary that fails again adds no other notice, also if the messages have no ids', async (t) => {
+  const own = fixture.withNewAccount();
+  await own.install({ slug: 'broken', code: `compaction.summarize = () => { throw new Error('broken'); };` });
+  const path = `/sessions/${await own.session()}`;
+  const summarize = (...texts: readonly string[]) =>
+    own.call('POST', `${path}/compaction`, { messages: texts.map((text) => ({ role: 'user', text })) });
+  const countNotices = async () => (await own.call('GET', `${path}/messages`)).body.items.length;
+  for (let attempt = 0; attempt < 3; attempt += 1)
+    t.match((await summarize('one', 'two')).body, { notice: /^No plugin summarized/ });
+  t.equal(await countNotices(), 1);
+  await summarize('one', 'two', 'two');
+  t.equal(await countNotices(), 2, 'of a conversation that is longer by now');
+});
 
 t.test('what may not reach a model does not reach it in a summary', async (t) => {
   const own = fixture.withNewAccount();

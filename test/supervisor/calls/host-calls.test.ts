@@ -4,7 +4,7 @@ import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts
 import { limits } from '../../../sdk/contract/limits.ts';
 import { serve } from '../../fixtures/listening-server.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { startDns } from '../host/dns-server.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -128,44 +128,42 @@ t.test('wrong arguments are refused with the types that are allowed, the name of
   ]);
 });
 
-if (isSoak())
-  t.test('a list of more keys than fit is refused, not cut', async (t) => {
-    const fixture = shared.withNewAccount();
-    const code = tool(
-      `const list = (prefix) => host.storage.list(prefix).then((keys) => keys.length, (error) => error.message);
+soakTest(t, 'a list of more keys than fit is refused, not cut', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = tool(
+    `const list = (prefix) => host.storage.list(prefix).then((keys) => keys.length, (error) => error.message);
     return { content: [{ type: 'json', json: [await list(), await list('k')] }] };`,
-    );
-    const { installationId } = await fixture.install({ slug: 'lister', capabilities: ['host.storage'], code });
-    await fixture.pool.query(
-      `INSERT INTO installation_storage (installation_id, key, value, size_bytes)
+  );
+  const { installationId } = await fixture.install({ slug: 'lister', capabilities: ['host.storage'], code });
+  await fixture.pool.query(
+    `INSERT INTO installation_storage (installation_id, key, value, size_bytes)
      SELECT $1, CASE n WHEN 0 THEN 'other' ELSE 'k' || n END, '1', 7 FROM generate_series(0, $2::int) n`,
-      [installationId, limits.storageListKeys],
-    );
-    const [all, some] = await run(fixture, 'lister');
-    t.match(all, /there are more than 10000 keys: list a longer prefix/);
-    t.equal(some, limits.storageListKeys);
-  });
+    [installationId, limits.storageListKeys],
+  );
+  const [all, some] = await run(fixture, 'lister');
+  t.match(all, /there are more than 10000 keys: list a longer prefix/);
+  t.equal(some, limits.storageListKeys);
+});
 
-if (isSoak())
-  t.test('answers of web servers arrive whole up to their limit: 2 MiB, of which text may have half', async (t) => {
-    const dns = await startDns(t);
-    dns.set('api.test', ['127.0.0.1']);
-    const rows = JSON.stringify(Array.from({ length: 70_000 }, (_, index) => ({ id: index })));
-    const { port } = await serve(t, (request, response) => {
-      const isText = request.url === '/rows';
-      response.writeHead(200, { 'content-type': isText ? 'application/json' : 'application/octet-stream' });
-      response.end(isText ? rows : Buffer.alloc(1_900_000, 0xff));
-    });
-    const http = { dnsServers: [dns.address], allowPrivate: new Set([`api.test:${port}`]) };
-    const fixture = await startSupervisorFixture(t, { http });
-    const code = tool(`
+soakTest(t, 'answers of web servers arrive whole up to their limit: 2 MiB, of which text may have half', async (t) => {
+  const dns = await startDns(t);
+  dns.set('api.test', ['127.0.0.1']);
+  const rows = JSON.stringify(Array.from({ length: 70_000 }, (_, index) => ({ id: index })));
+  const { port } = await serve(t, (request, response) => {
+    const isText = request.url === '/rows';
+    response.writeHead(200, { 'content-type': isText ? 'application/json' : 'application/octet-stream' });
+    response.end(isText ? rows : Buffer.alloc(1_900_000, 0xff));
+  });
+  const http = { dnsServers: [dns.address], allowPrivate: new Set([`api.test:${port}`]) };
+  const fixture = await startSupervisorFixture(t, { http });
+  const code = tool(`
     const { bodyText, bodyBytes } = await host.http.fetch('http://api.test:${port}' + args.path);
     return { content: [{ type: 'json', json: [bodyText.length, bodyBytes.length] }] };`);
-    await fixture.install({ slug: 'reader', capabilities: ['host.http:api.test'], code });
-    t.ok(rows.length > 850_000);
-    t.same(await run(fixture, 'reader', { path: '/rows' }), [rows.length, rows.length]);
-    t.same(await run(fixture, 'reader', { path: '/octets' }), [0, 1_900_000]);
-  });
+  await fixture.install({ slug: 'reader', capabilities: ['host.http:api.test'], code });
+  t.ok(rows.length > 850_000);
+  t.same(await run(fixture, 'reader', { path: '/rows' }), [rows.length, rows.length]);
+  t.same(await run(fixture, 'reader', { path: '/octets' }), [0, 1_900_000]);
+});
 
 t.test('a plugin reads only the secrets of its installation', async (t) => {
   const fixture = shared.withNewAccount();

@@ -3,7 +3,7 @@ import t from 'tap';
 import { KIB, MIB } from '../../../sdk/contract/limits.ts';
 import { TEXT_MAX_CHARS } from '../../../sdk/contract/payloads.ts';
 import { waitForLoopTurn } from '../../../service/timing/loop-turns.ts';
-import { amount, isSoak } from '../../runner/soak.ts';
+import { amount, soakTest } from '../../runner/soak.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const VALUES = 50_000;
@@ -113,30 +113,29 @@ t.test('a small call of another account is answered between the large ones of on
   t.ok([2, 4].includes(order.indexOf('ben')), order.join());
 });
 
-if (isSoak())
-  t.test('a large transcript waits for the turns before it', async (t) => {
-    const { own, session, run, accountId } = await open('transcript');
-    const data = Object.fromEntries(Array.from({ length: 9_000 }, (_, n) => [`key ${n}`, n]));
-    await own.call('POST', `/sessions/${session}/messages`, {
-      messages: [
-        { role: 'user', text: 'a', data },
-        { role: 'user', text: 'b', data },
-      ],
-    });
-    t.equal(await run('small'), 'small', 'the plugin runs');
-    const order: string[] = [];
-    const unwatchRows = watchRows('session_messages', (rows) => {
-      if (rows.length === 2) void waitForLoopTurn(accountId).then(() => order.push('turn'));
-    });
-    const unwatchJson = watchJson(2 * JSON.stringify(data).length, (what) => order.push(what));
-    try {
-      t.equal(await run('messages'), '2');
-    } finally {
-      unwatchJson();
-      unwatchRows();
-    }
-    t.same(order.slice(0, 2), ['turn', 'written']);
+soakTest(t, 'a large transcript waits for the turns before it', async (t) => {
+  const { own, session, run, accountId } = await open('transcript');
+  const data = Object.fromEntries(Array.from({ length: 9_000 }, (_, n) => [`key ${n}`, n]));
+  await own.call('POST', `/sessions/${session}/messages`, {
+    messages: [
+      { role: 'user', text: 'a', data },
+      { role: 'user', text: 'b', data },
+    ],
   });
+  t.equal(await run('small'), 'small', 'the plugin runs');
+  const order: string[] = [];
+  const unwatchRows = watchRows('session_messages', (rows) => {
+    if (rows.length === 2) void waitForLoopTurn(accountId).then(() => order.push('turn'));
+  });
+  const unwatchJson = watchJson(2 * JSON.stringify(data).length, (what) => order.push(what));
+  try {
+    t.equal(await run('messages'), '2');
+  } finally {
+    unwatchJson();
+    unwatchRows();
+  }
+  t.same(order.slice(0, 2), ['turn', 'written']);
+});
 
 const transcripts: readonly (readonly [what: string, text: string, count: number, expected: number])[] = [
   ['ASCII', 'x'.repeat(TEXT_MAX_CHARS), 16, 15],

@@ -6,7 +6,7 @@ import { LogDeduplicator } from '../../../supervisor/records/log-deduplicator.ts
 import { collectGarbage } from '../../fixtures/collect-garbage.ts';
 import { registerHooks } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
@@ -78,20 +78,19 @@ t.test('failed: at most one line per minute, for any text', async (t) => {
   ]);
 });
 
-if (isSoak())
-  t.test('over its quota of calls at once: one line', async (t) => {
-    const fixture = await startSupervisorFixture(t, { childBounds: { ...limits, callsInFlight: 1, callsWaiting: 0 } });
-    const code = `tools.release = { description: 'd', parameters: {}, handler: () => 'x' };
+soakTest(t, 'over its quota of calls at once: one line', async (t) => {
+  const fixture = await startSupervisorFixture(t, { childBounds: { ...limits, callsInFlight: 1, callsWaiting: 0 } });
+  const code = `tools.release = { description: 'd', parameters: {}, handler: () => 'x' };
     middleware.systemPrompt = () => new Promise(() => undefined);`;
-    const made = await fixture.install({ slug: 'slow', code });
-    const session = await fixture.session();
-    await fixture.call('POST', `/sessions/${session}/tools/slow__release`, { arguments: {} });
-    const answers = await Promise.all(Array.from({ length: CALLS }, () => ask(fixture, session)));
-    const outcomes = answers.map(({ trace }) => trace[0].outcome).sort();
-    t.same(outcomes, ['skipped_timeout', ...Array(CALLS - 1).fill('skipped_unavailable')].sort());
-    const logged = (await lines(fixture, made)).filter(({ message }) => /too many calls wait/.test(message));
-    t.match(logged, [{ level: 'error', message: /skipped_unavailable/ }]);
-  });
+  const made = await fixture.install({ slug: 'slow', code });
+  const session = await fixture.session();
+  await fixture.call('POST', `/sessions/${session}/tools/slow__release`, { arguments: {} });
+  const answers = await Promise.all(Array.from({ length: CALLS }, () => ask(fixture, session)));
+  const outcomes = answers.map(({ trace }) => trace[0].outcome).sort();
+  t.same(outcomes, ['skipped_timeout', ...Array(CALLS - 1).fill('skipped_unavailable')].sort());
+  const logged = (await lines(fixture, made)).filter(({ message }) => /too many calls wait/.test(message));
+  t.match(logged, [{ level: 'error', message: /skipped_unavailable/ }]);
+});
 
 t.test('a suppressed line’s text is not kept', async (t) => {
   const deduplicator = new LogDeduplicator();

@@ -6,7 +6,7 @@ import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts
 import { waitWithoutProcessor } from '../../fixtures/late-hang.ts';
 import { registerHooks } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { amount, isSoak, listCases } from '../../runner/soak.ts';
+import { amount, listCases, soakTest } from '../../runner/soak.ts';
 import { storeKey, waitForKey } from '../held-handlers.ts';
 import { EXHAUST_MEMORY, type Installed, type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -207,76 +207,76 @@ for (const [name, each] of listCases(cases, ...REQUIRED)) {
   });
 }
 
-if (isSoak())
-  t.test(
-    'required, while a version without the hook starts: the old one is asked until the new one runs',
-    async (t) => {
-      const made = await fixture.install({
-        slug: 'updated',
-        account: 'updated',
-        code: guard('ctx.cancel("no");'),
-        required: true,
-      });
-      const sendBad = async () => (await send(made, 'bad')).body;
-      t.match(await sendBad(), { action: 'cancel', reason: 'no' });
-      const without = { ...REGISTRATIONS, hooks: [] };
-      // Its start fails after the time that a load may take.
-      await fixture.update(made, { semVer: '2.0.0', code: 'for (;;) {}', registrations: without });
-      const { fleet } = fixture.supervisor;
-      await eventually(async () => {
-        t.match(await sendBad(), { action: 'cancel' });
-        const [served] = (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins;
-        return served?.semVer === '1.0.0' && (await hasLogged(made, '2.0.0 does not start, 1.0.0 keeps running: %'));
-      });
-      t.match(await sendBad(), { action: 'cancel', reason: 'no' });
-      const pid = fleet.getPid(made.installationId);
-      await fixture.update(made, {
-        semVer: '3.0.0',
-        code: 'tools.x = { description: "x", parameters: {}, handler() {} };',
-      });
-      await eventually(async () => {
-        const body = await sendBad();
-        const { action, trace, reason } = body;
-        const isNew = fleet.getPid(made.installationId) !== pid;
-        if (action === 'cancel') return void t.ok(reason === 'no' || isNew, reason);
-        t.same([isNew, trace], [true, []], JSON.stringify(body));
-        return true;
-      });
-    },
-  );
+soakTest(
+  t,
+  'required, while a version without the hook starts: the old one is asked until the new one runs',
+  async (t) => {
+    const made = await fixture.install({
+      slug: 'updated',
+      account: 'updated',
+      code: guard('ctx.cancel("no");'),
+      required: true,
+    });
+    const sendBad = async () => (await send(made, 'bad')).body;
+    t.match(await sendBad(), { action: 'cancel', reason: 'no' });
+    const without = { ...REGISTRATIONS, hooks: [] };
+    // Its start fails after the time that a load may take.
+    await fixture.update(made, { semVer: '2.0.0', code: 'for (;;) {}', registrations: without });
+    const { fleet } = fixture.supervisor;
+    await eventually(async () => {
+      t.match(await sendBad(), { action: 'cancel' });
+      const [served] = (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins;
+      return served?.semVer === '1.0.0' && (await hasLogged(made, '2.0.0 does not start, 1.0.0 keeps running: %'));
+    });
+    t.match(await sendBad(), { action: 'cancel', reason: 'no' });
+    const pid = fleet.getPid(made.installationId);
+    await fixture.update(made, {
+      semVer: '3.0.0',
+      code: 'tools.x = { description: "x", parameters: {}, handler() {} };',
+    });
+    await eventually(async () => {
+      const body = await sendBad();
+      const { action, trace, reason } = body;
+      const isNew = fleet.getPid(made.installationId) !== pid;
+      if (action === 'cancel') return void t.ok(reason === 'no' || isNew, reason);
+      t.same([isNew, trace], [true, []], JSON.stringify(body));
+      return true;
+    });
+  },
+);
 
-if (isSoak())
-  t.test(
-    'required, and a version that adds the hook does not start beside the old one: the message does not pass',
-    async (t) => {
-      for (const required of [true, false]) {
-        const slug = `adding-${required}`;
-        const made = await fixture.install({
-          slug,
-          account: slug,
-          required,
-          code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " old";',
-        });
-        const session = await sessionOf(slug);
-        const prompt = async () => {
-          const context = { systemPrompt: 'The', model: 'm' };
-          return (await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context }, slug)).body;
-        };
-        t.match(await prompt(), { context: { systemPrompt: 'The old' } });
-        const code = 'throw new Error("not today");';
-        const registrations = { ...REGISTRATIONS, hooks: ['middleware.systemPrompt', 'middleware.inboundMessage'] };
-        await fixture.update(made, { semVer: '2.0.0', code, registrations });
-        await eventually(async () => {
-          await prompt();
-          await fixture.supervisor.logs.flush();
-          const refused = `SELECT 1 FROM plugin_logs WHERE installation_id = $1 AND message LIKE '%1.0.0 keeps running%'`;
-          return (await fixture.pool.query(refused, [made.installationId])).rowCount === 1;
-        });
-        t.match((await send(made, 'bad')).body, { action: required ? 'cancel' : 'continue' }, slug);
-        t.match(await prompt(), { context: { systemPrompt: 'The old' } }, 'the old version answers what it can');
-      }
-    },
-  );
+soakTest(
+  t,
+  'required, and a version that adds the hook does not start beside the old one: the message does not pass',
+  async (t) => {
+    for (const required of [true, false]) {
+      const slug = `adding-${required}`;
+      const made = await fixture.install({
+        slug,
+        account: slug,
+        required,
+        code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt + " old";',
+      });
+      const session = await sessionOf(slug);
+      const prompt = async () => {
+        const context = { systemPrompt: 'The', model: 'm' };
+        return (await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context }, slug)).body;
+      };
+      t.match(await prompt(), { context: { systemPrompt: 'The old' } });
+      const code = 'throw new Error("not today");';
+      const registrations = { ...REGISTRATIONS, hooks: ['middleware.systemPrompt', 'middleware.inboundMessage'] };
+      await fixture.update(made, { semVer: '2.0.0', code, registrations });
+      await eventually(async () => {
+        await prompt();
+        await fixture.supervisor.logs.flush();
+        const refused = `SELECT 1 FROM plugin_logs WHERE installation_id = $1 AND message LIKE '%1.0.0 keeps running%'`;
+        return (await fixture.pool.query(refused, [made.installationId])).rowCount === 1;
+      });
+      t.match((await send(made, 'bad')).body, { action: required ? 'cancel' : 'continue' }, slug);
+      t.match(await prompt(), { context: { systemPrompt: 'The old' } }, 'the old version answers what it can');
+    }
+  },
+);
 
 t.test('required and paused by its owner: it is not called, and the message passes', async (t) => {
   const made = await fixture.install({
@@ -356,34 +356,34 @@ t.test('hooks that no plugin can cancel stop their operation too', async (t) => 
   await eventually(async () => (await run('compaction', { messages: [] })).source === 'builtin');
 });
 
-if (isSoak())
-  t.test(
-    'a required summarizer may leave a summary to the built-in one, and its log says why another stopped',
-    async (t) => {
-      const account = 'sometimes';
-      const code = `compaction.summarize = (ctx) => ctx.focus === 'blank' ? ' ' : undefined;`;
-      const made = await fixture.install({ slug: account, account, code, required: true });
-      const path = `/sessions/${await sessionOf(account)}`;
-      const summarize = async (body: object) => (await fixture.call('POST', `${path}/compaction`, body, account)).body;
-      t.match(await summarize({ messages: [] }), {
-        action: 'continue',
-        source: 'builtin',
-        notice: null,
-        trace: [{ required: true, outcome: 'unchanged' }],
-      });
-      const list = async () => (await fixture.call('GET', `${path}/messages`, undefined, account)).body.items;
-      t.same(await list(), [], 'without a notice');
-      t.match(await summarize({ messages: [], focus: 'blank' }), { action: 'cancel', cancelledBy: account });
-      await fixture.supervisor.logs.flush();
-      const { rows } = await fixture.pool.query(
-        `SELECT level, message FROM plugin_logs WHERE installation_id = $1 AND level = 'warn'`,
-        [made.installationId],
-      );
-      t.same(rows, [
-        { level: 'warn', message: 'No plugin summarized the conversation: sometimes returned a blank summary.' },
-      ]);
-    },
-  );
+soakTest(
+  t,
+  'a required summarizer may leave a summary to the built-in one, and its log says why another stopped',
+  async (t) => {
+    const account = 'sometimes';
+    const code = `compaction.summarize = (ctx) => ctx.focus === 'blank' ? ' ' : undefined;`;
+    const made = await fixture.install({ slug: account, account, code, required: true });
+    const path = `/sessions/${await sessionOf(account)}`;
+    const summarize = async (body: object) => (await fixture.call('POST', `${path}/compaction`, body, account)).body;
+    t.match(await summarize({ messages: [] }), {
+      action: 'continue',
+      source: 'builtin',
+      notice: null,
+      trace: [{ required: true, outcome: 'unchanged' }],
+    });
+    const list = async () => (await fixture.call('GET', `${path}/messages`, undefined, account)).body.items;
+    t.same(await list(), [], 'without a notice');
+    t.match(await summarize({ messages: [], focus: 'blank' }), { action: 'cancel', cancelledBy: account });
+    await fixture.supervisor.logs.flush();
+    const { rows } = await fixture.pool.query(
+      `SELECT level, message FROM plugin_logs WHERE installation_id = $1 AND level = 'warn'`,
+      [made.installationId],
+    );
+    t.same(rows, [
+      { level: 'warn', message: 'No plugin summarized the conversation: sometimes returned a blank summary.' },
+    ]);
+  },
+);
 
 t.test('compaction asks the required plugin before others', async (t) => {
   const account = 'summaries';
@@ -473,67 +473,65 @@ t.test('a plugin that is uninstalled, paused or reconfigured while an earlier on
   );
 });
 
-if (isSoak())
-  t.test('a change after the clock of the database went back counts', async (t) => {
-    const made = await fixture.install({
-      slug: 'clocked',
-      account: 'clocked',
-      settings: { bad: 'bad' },
-      code: 'middleware.inboundMessage = (ctx) => { if (ctx.message.text === ctx.settings.bad) ctx.cancel("no"); };',
-    });
-    // The clock was an hour ahead when it was changed last.
-    await fixture.pool.query(`UPDATE installations SET updated_at = clock_timestamp() + '1 hour' WHERE id = $1`, [
-      made.installationId,
-    ]);
-    await notifyInstallationChanged(fixture.pool, made.installationId);
-    t.match((await send(made, 'worse')).body, { action: 'continue', trace: [{ required: false }] });
-    await fixture.change(made, `required = true, settings = '{"bad": "worse"}'`);
-    await eventually(async () => (await current(made))?.required);
-    t.match((await send(made, 'worse')).body, { action: 'cancel', trace: [{ required: true }] });
+soakTest(t, 'a change after the clock of the database went back counts', async (t) => {
+  const made = await fixture.install({
+    slug: 'clocked',
+    account: 'clocked',
+    settings: { bad: 'bad' },
+    code: 'middleware.inboundMessage = (ctx) => { if (ctx.message.text === ctx.settings.bad) ctx.cancel("no"); };',
   });
+  // The clock was an hour ahead when it was changed last.
+  await fixture.pool.query(`UPDATE installations SET updated_at = clock_timestamp() + '1 hour' WHERE id = $1`, [
+    made.installationId,
+  ]);
+  await notifyInstallationChanged(fixture.pool, made.installationId);
+  t.match((await send(made, 'worse')).body, { action: 'continue', trace: [{ required: false }] });
+  await fixture.change(made, `required = true, settings = '{"bad": "worse"}'`);
+  await eventually(async () => (await current(made))?.required);
+  t.match((await send(made, 'worse')).body, { action: 'cancel', trace: [{ required: true }] });
+});
 
-if (isSoak())
-  t.test('a tool whose plugin is uninstalled, paused or reconfigured while a hook judges its call', async (t) => {
-    const account = 'tool-changes';
-    const slow = await fixture.install({
-      slug: 'slow-judge',
-      account,
-      capabilities: ['host.storage'],
-      code: `middleware.toolCall = async (ctx) => {
+soakTest(t, 'a tool whose plugin is uninstalled, paused or reconfigured while a hook judges its call', async (t) => {
+  const account = 'tool-changes';
+  const slow = await fixture.install({
+    slug: 'slow-judge',
+    account,
+    capabilities: ['host.storage'],
+    code: `middleware.toolCall = async (ctx) => {
     await host.storage.set('asked ' + ctx.call.name, true);
     ${waitForKey("'go on'")}
     return {};
   };`,
-    });
-    const add = (slug: string) =>
-      fixture.install({
-        slug,
-        account,
-        settings: { word: 'old' },
-        code: `tools.say = { description: 'd', parameters: {}, handler: (_args, ctx) => ctx.settings.word };`,
-      });
-    const [gone, paused, changed] = [await add('gone-tool'), await add('paused-tool'), await add('changed-tool')];
-    const session = await sessionOf(account);
-    const call = (slug: string) =>
-      fixture.call('POST', `/sessions/${session}/tools/${slug}__say`, { arguments: {} }, account);
-    const answers = Promise.all([call('gone-tool'), call('paused-tool'), call('changed-tool')]);
-    const countStored = `SELECT count(*)::int AS asked FROM installation_storage WHERE installation_id = $1`;
-    await eventually(async () => (await fixture.pool.query(countStored, [slow.installationId])).rows[0].asked === 3);
-    await fixture.change(gone, `status = 'uninstalling'`);
-    await fixture.change(paused, `status = 'paused'`);
-    await fixture.change(changed, `settings = '{"word": "new"}'`);
-    await storeKey(fixture.pool, slow, 'go on');
-    const stopped = {
-      status: 503,
-      body: { code: 'unavailable', detail: /^[a-z-]+__say: The plugin may not run any more: it was paused, / },
-    };
-    const [ofGone, ofPaused, ofChanged] = await answers;
-    t.match(ofGone, stopped);
-    t.match(ofPaused, stopped);
-    t.match(ofChanged, { status: 200, body: { content: [{ type: 'text', text: 'new' }] } });
-    for (const { installationId } of [gone, paused])
-      t.equal(fixture.supervisor.fleet.getPid(installationId), null, 'no process was started for it');
   });
+  const add = (slug: string) =>
+    fixture.install({
+      slug,
+      account,
+      settings: { word: 'old' },
+      code: `tools.say = { description: 'd', parameters: {}, handler: (_args, ctx) => ctx.settings.word };`,
+    });
+  const [gone, paused, changed] = [await add('gone-tool'), await add('paused-tool'), await add('changed-tool')];
+  const session = await sessionOf(account);
+  const call = (slug: string) =>
+    fixture.call('POST', `/sessions/${session}/tools/${slug}__say`, { arguments: {} }, account);
+  const answers = Promise.all([call('gone-tool'), call('paused-tool'), call('changed-tool')]);
+  const countStored = `SELECT count(*)::int AS asked FROM installation_storage WHERE installation_id = $1`;
+  await eventually(async () => (await fixture.pool.query(countStored, [slow.installationId])).rows[0].asked === 3);
+  await fixture.change(gone, `status = 'uninstalling'`);
+  await fixture.change(paused, `status = 'paused'`);
+  await fixture.change(changed, `settings = '{"word": "new"}'`);
+  await storeKey(fixture.pool, slow, 'go on');
+  const stopped = {
+    status: 503,
+    body: { code: 'unavailable', detail: /^[a-z-]+__say: The plugin may not run any more: it was paused, / },
+  };
+  const [ofGone, ofPaused, ofChanged] = await answers;
+  t.match(ofGone, stopped);
+  t.match(ofPaused, stopped);
+  t.match(ofChanged, { status: 200, body: { content: [{ type: 'text', text: 'new' }] } });
+  for (const { installationId } of [gone, paused])
+    t.equal(fixture.supervisor.fleet.getPid(installationId), null, 'no process was started for it');
+});
 
 t.test('a tool’s result says whether a plugin refused the call, or a required one did not run', async (t) => {
   const own = fixture.withNewAccount();

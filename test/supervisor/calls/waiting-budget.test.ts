@@ -3,7 +3,7 @@ import t from 'tap';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { serve } from '../../fixtures/listening-server.ts';
 import type { Teardown } from '../../runner/harness.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { startDns } from '../host/dns-server.ts';
 import { openAi, startModelServer } from '../host/model-server.ts';
 import { noSshd, startSshd } from '../host/sshd.ts';
@@ -50,11 +50,10 @@ async function startWithModel(t: Teardown, waitMs: number): Promise<SupervisorFi
   return startSupervisorFixture(t, { models: [{ ...provider, models: [model] }] });
 }
 
-if (isSoak())
-  t.test('for a model', async (t) => {
-    const fixture = await startWithModel(t, WAIT_MS);
-    t.match(await outcome(fixture, 'host.llm', COMPLETION), { kind: 'answered', answer: 'done' });
-  });
+soakTest(t, 'for a model', async (t) => {
+  const fixture = await startWithModel(t, WAIT_MS);
+  t.match(await outcome(fixture, 'host.llm', COMPLETION), { kind: 'answered', answer: 'done' });
+});
 
 t.test('for a model, for longer than the time of the whole chain', async (t) => {
   const fixture = await startWithModel(t, limits.chainBudgetMs + BUDGET_MS);
@@ -76,13 +75,12 @@ t.test('for a model, for longer than the time of the whole chain', async (t) => 
   t.match((await run('slow')).body, { action: 'continue', trace });
 });
 
-if (isSoak())
-  t.test('for an SSH host', { skip: noSshd }, async (t) => {
-    const sshd = await startSshd(t);
-    const fixture = await startSupervisorFixture(t, { sshTargets: await sshd.targets() });
-    const run = `await host.ssh.run('web', 'sleep ${WAIT_MS / 1_000}');`;
-    t.match(await outcome(fixture, 'host.ssh', run), { kind: 'answered', answer: 'done' });
-  });
+soakTest(t, 'for an SSH host', { skip: noSshd }, async (t) => {
+  const sshd = await startSshd(t);
+  const fixture = await startSupervisorFixture(t, { sshTargets: await sshd.targets() });
+  const run = `await host.ssh.run('web', 'sleep ${WAIT_MS / 1_000}');`;
+  t.match(await outcome(fixture, 'host.ssh', run), { kind: 'answered', answer: 'done' });
+});
 
 t.test('not for a web server', async (t) => {
   const dns = await startDns(t);

@@ -6,7 +6,7 @@ import { buildChild } from '../../../sandbox-child/build-child.ts';
 import type { Registrations } from '../../../sdk/contract/protocol.ts';
 import type { Child } from '../../../supervisor/children/child.ts';
 import { registerParts } from '../../fixtures/registrations.ts';
-import { amount, isSoak, listCases } from '../../runner/soak.ts';
+import { amount, listCases, soakTest } from '../../runner/soak.ts';
 import { bundleOf, callTool, errorOf, testChild, testJail } from './jailed-child.ts';
 
 const jail = await testJail(t);
@@ -153,20 +153,19 @@ for (const [name, [schema, args]] of listCases(endless, 'a pattern that backtrac
   });
 }
 
-if (isSoak())
-  t.test('memory that a check uses up is the child’s own', async (t) => {
-    const small = await testJail(t, { heapMegabytes: 32 });
-    const child = testChild(t, small);
-    // Each of the 2,000 errors of an item is an object, for all items at once.
-    const allOf = Array.from({ length: 40 }, () => ({ anyOf: Array.from({ length: 50 }, () => ({ not: {} })) }));
-    const schema = { properties: { items: { items: { anyOf: [{ contains: { allOf } }, { not: {} }] } } } };
-    await loadTools(child, { run: JSON.stringify(schema) });
-    const answer = callTool(child, 'run', { items: [Array.from({ length: 60_000 }, () => 1)] }, 60_000);
-    t.match(await answer.catch((error) => error), /./, 'it is refused, or the child ends');
-    const other = testChild(t, small);
-    await loadTools(other, { run: '{"type":"object"}' });
-    t.match(await callTool(other, 'run', {}), { outcome: 'answered' });
-  });
+soakTest(t, 'memory that a check uses up is the child’s own', async (t) => {
+  const small = await testJail(t, { heapMegabytes: 32 });
+  const child = testChild(t, small);
+  // Each of the 2,000 errors of an item is an object, for all items at once.
+  const allOf = Array.from({ length: 40 }, () => ({ anyOf: Array.from({ length: 50 }, () => ({ not: {} })) }));
+  const schema = { properties: { items: { items: { anyOf: [{ contains: { allOf } }, { not: {} }] } } } };
+  await loadTools(child, { run: JSON.stringify(schema) });
+  const answer = callTool(child, 'run', { items: [Array.from({ length: 60_000 }, () => 1)] }, 60_000);
+  t.match(await answer.catch((error) => error), /./, 'it is refused, or the child ends');
+  const other = testChild(t, small);
+  await loadTools(other, { run: '{"type":"object"}' });
+  t.match(await callTool(other, 'run', {}), { outcome: 'answered' });
+});
 
 const TAMPER = `
   const attempts = [
@@ -214,17 +213,16 @@ t.test('the check uses the schema that was published', async (t) => {
   t.match(await callTool(child, 'run', { s: 'a' }), { outcome: 'answered' });
 });
 
-if (isSoak())
-  t.test('a plugin that has taken over its realm fails alone', async (t) => {
-    const program = await buildChild(fileURLToPath(new URL('../jail/open-realm.ts', import.meta.url)));
-    // The bundler's process would be counted as left behind.
-    await stopEsbuild();
-    const open = await testJail(t, { program });
-    const child = testChild(t, open);
-    const loading = loadTools(child, { run: SCHEMA }, `setTimeout(() => { ${TAMPER} }, 20);`);
-    const calls = loading.then(() => Promise.all([callTool(child, 'run', {}, 500), callTool(child, 'run', {}, 500)]));
-    t.ok(await calls.catch((error) => error), 'whatever it answers');
-    const other = testChild(t, open);
-    await loadTools(other, { run: SCHEMA });
-    t.match(await callTool(other, 'run', {}), { outcome: 'invalid_arguments' });
-  });
+soakTest(t, 'a plugin that has taken over its realm fails alone', async (t) => {
+  const program = await buildChild(fileURLToPath(new URL('../jail/open-realm.ts', import.meta.url)));
+  // The bundler's process would be counted as left behind.
+  await stopEsbuild();
+  const open = await testJail(t, { program });
+  const child = testChild(t, open);
+  const loading = loadTools(child, { run: SCHEMA }, `setTimeout(() => { ${TAMPER} }, 20);`);
+  const calls = loading.then(() => Promise.all([callTool(child, 'run', {}, 500), callTool(child, 'run', {}, 500)]));
+  t.ok(await calls.catch((error) => error), 'whatever it answers');
+  const other = testChild(t, open);
+  await loadTools(other, { run: SCHEMA });
+  t.match(await callTool(other, 'run', {}), { outcome: 'invalid_arguments' });
+});

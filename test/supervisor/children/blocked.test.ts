@@ -3,7 +3,7 @@ import t from 'tap';
 import { changeBlock, changeSuspension } from '../../../db/accounts/moderation.ts';
 import { listHookLinks } from '../../../supervisor/children/account-plugins-cache.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { connect, deliver, recorder, rowOf } from '../delivery/channels.ts';
 import { isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -83,28 +83,27 @@ t.test('a suspended account’s children end at once; webhooks wait and arrive a
   t.equal((await readInstallation(session, 'inbox')).status, 200);
 });
 
-if (isSoak())
-  t.test('a handler that is running when its plugin is blocked is not waited for', async (t) => {
-    const fixture = shared.withNewAccount();
-    const session = await fixture.session();
-    const code = `middleware.systemPrompt = async ({ systemPrompt }) => {
+soakTest(t, 'a handler that is running when its plugin is blocked is not waited for', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const code = `middleware.systemPrompt = async ({ systemPrompt }) => {
     if (systemPrompt !== 'wait') return;
     host.log('begun');
     await new Promise(() => undefined);
   };`;
-    await fixture.install({ slug: 'slow-spy', code });
-    const call = async (systemPrompt: string) =>
-      (await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context: { ...context, systemPrompt } }))
-        .body;
-    // The start of its process counts against the budget too.
-    t.match((await call('a')).trace, [{ slug: 'slow-spy', outcome: 'unchanged' }]);
-    const running = call('wait');
-    await eventually(async () => (await fixture.readLog('begun')).length > 0);
-    await changeBlock(fixture.pool, 'slow-spy', 'it phones home');
-    const body = await running;
-    t.match(body.context, { ...context, systemPrompt: 'wait' });
-    t.match(body.trace, [{ slug: 'slow-spy', outcome: /^skipped_(?!timeout)/ }], 'before its own deadline');
-  });
+  await fixture.install({ slug: 'slow-spy', code });
+  const call = async (systemPrompt: string) =>
+    (await fixture.call('POST', `/sessions/${session}/hooks/systemPrompt`, { context: { ...context, systemPrompt } }))
+      .body;
+  // The start of its process counts against the budget too.
+  t.match((await call('a')).trace, [{ slug: 'slow-spy', outcome: 'unchanged' }]);
+  const running = call('wait');
+  await eventually(async () => (await fixture.readLog('begun')).length > 0);
+  await changeBlock(fixture.pool, 'slow-spy', 'it phones home');
+  const body = await running;
+  t.match(body.context, { ...context, systemPrompt: 'wait' });
+  t.match(body.trace, [{ slug: 'slow-spy', outcome: /^skipped_(?!timeout)/ }], 'before its own deadline');
+});
 
 t.test('a blocked guard stops no command: it counts as not installed', async (t) => {
   const fixture = shared.withNewAccount();
@@ -122,40 +121,38 @@ t.test('a blocked guard stops no command: it counts as not installed', async (t)
   t.match(after.trace, [{ slug: 'guard', outcome: 'skipped_unavailable', reason: WHY }]);
 });
 
-if (isSoak())
-  t.test('the next summarizer takes the place of a blocked one', async (t) => {
-    const fixture = shared.withNewAccount();
-    const session = await fixture.session();
-    await fixture.install({ slug: 'first', code: 'compaction.summarize = () => "first";' });
-    await fixture.install({ slug: 'second', code: 'compaction.summarize = () => "second";' });
-    const summary = async () => (await fixture.call('POST', `/sessions/${session}/compaction`, {})).body.summary;
-    t.equal(await summary(), 'first');
-    await changeBlock(fixture.pool, 'first', 'it phones home');
-    await eventually(async () => (await summary()) === 'second');
-  });
+soakTest(t, 'the next summarizer takes the place of a blocked one', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  await fixture.install({ slug: 'first', code: 'compaction.summarize = () => "first";' });
+  await fixture.install({ slug: 'second', code: 'compaction.summarize = () => "second";' });
+  const summary = async () => (await fixture.call('POST', `/sessions/${session}/compaction`, {})).body.summary;
+  t.equal(await summary(), 'first');
+  await changeBlock(fixture.pool, 'first', 'it phones home');
+  await eventually(async () => (await summary()) === 'second');
+});
 
-if (isSoak())
-  t.test('a call that was on its way with old news does not leave a child behind', async (t) => {
-    // This test counts all children, so the other tests' children must be gone.
-    const fixture = await startSupervisorFixture(t);
-    const spy = await fixture.install({ slug: 'late', code: suffix(' late') });
-    const [stale] = listHookLinks(await fixture.supervisor.pluginsCache.get(spy.accountId), 'middleware.systemPrompt');
-    if (!stale) throw new Error('the plugin is not loaded');
-    await changeBlock(fixture.pool, 'late', 'it phones home');
-    await fixture.supervisor.fleet.invoke(stale, {
-      target: { kind: 'hook', name: 'middleware.systemPrompt' },
-      invocationId: 'i',
-      session: null,
-      deadlineAt: Date.now() + 3_000,
-      context: {},
-    });
-    await eventually(async () => fixture.supervisor.fleet.getPid(spy.installationId) === null);
-    await eventually(async () => {
-      const { spare: _, ...counts } = fixture.supervisor.fleet.countByState();
-      return Object.keys(counts).length === 0;
-    });
-    t.pass('no child, no slot');
+soakTest(t, 'a call that was on its way with old news does not leave a child behind', async (t) => {
+  // This test counts all children, so the other tests' children must be gone.
+  const fixture = await startSupervisorFixture(t);
+  const spy = await fixture.install({ slug: 'late', code: suffix(' late') });
+  const [stale] = listHookLinks(await fixture.supervisor.pluginsCache.get(spy.accountId), 'middleware.systemPrompt');
+  if (!stale) throw new Error('the plugin is not loaded');
+  await changeBlock(fixture.pool, 'late', 'it phones home');
+  await fixture.supervisor.fleet.invoke(stale, {
+    target: { kind: 'hook', name: 'middleware.systemPrompt' },
+    invocationId: 'i',
+    session: null,
+    deadlineAt: Date.now() + 3_000,
+    context: {},
   });
+  await eventually(async () => fixture.supervisor.fleet.getPid(spy.installationId) === null);
+  await eventually(async () => {
+    const { spare: _, ...counts } = fixture.supervisor.fleet.countByState();
+    return Object.keys(counts).length === 0;
+  });
+  t.pass('no child, no slot');
+});
 
 t.test('a blocked plugin receives no session event; after the unblock it receives the next one', async (t) => {
   const fixture = shared.withNewAccount();

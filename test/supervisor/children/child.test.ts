@@ -5,7 +5,7 @@ import { limits, MIB } from '../../../sdk/contract/limits.ts';
 import type { HostCall } from '../../../supervisor/children/child.ts';
 import { HostCallRefusal } from '../../../supervisor/children/child-errors.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak, listCases } from '../../runner/soak.ts';
+import { listCases, soakTest } from '../../runner/soak.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from './jailed-child.ts';
 
 /** A deadline, and the time within which the child must then end on a busy machine. `bench/neighbours.ts` measures when the call ends. Milliseconds. */
@@ -58,20 +58,19 @@ t.test('the message of a bundle that throws is cut', async (t) => {
   await t.rejects(loading, { ...errorOf('load'), message: /^x{8192}$/ });
 });
 
-if (isSoak())
-  t.test('a promise whose own then throws is a failure of its handler', async (t) => {
-    const child = testChild(t, jail);
-    const handlers = {
-      first: 'return Object.assign(Promise.resolve(), { then() { throw new Error("from first"); } });',
-      second:
-        'return Object.defineProperty(Promise.resolve(), "constructor", { get() { throw new Error("from second"); } });',
-    };
-    const register = ([name, code]: [string, string]): string =>
-      `tools.${name} = { description: 'test', parameters: {}, handler() { ${code} } };`;
-    await child.load(bundleOf(Object.entries(handlers).map(register).join('\n')));
-    for (const name of Object.keys(handlers))
-      t.match(await callTool(child, name), { outcome: 'failed', message: `from ${name}` });
-  });
+soakTest(t, 'a promise whose own then throws is a failure of its handler', async (t) => {
+  const child = testChild(t, jail);
+  const handlers = {
+    first: 'return Object.assign(Promise.resolve(), { then() { throw new Error("from first"); } });',
+    second:
+      'return Object.defineProperty(Promise.resolve(), "constructor", { get() { throw new Error("from second"); } });',
+  };
+  const register = ([name, code]: [string, string]): string =>
+    `tools.${name} = { description: 'test', parameters: {}, handler() { ${code} } };`;
+  await child.load(bundleOf(Object.entries(handlers).map(register).join('\n')));
+  for (const name of Object.keys(handlers))
+    t.match(await callTool(child, name), { outcome: 'failed', message: `from ${name}` });
+});
 
 t.test('a stop lets running calls finish, within its grace', async (t) => {
   const child = testChild(t, jail);
@@ -86,19 +85,18 @@ t.test('a stop lets running calls finish, within its grace', async (t) => {
   await slow;
 });
 
-if (isSoak())
-  t.test('a second stop leaves running calls their grace, and the shorter grace counts', async (t) => {
-    const child = testChild(t, jail);
-    await child.load(bundleOf(toolOf('await new Promise((resolve) => setTimeout(resolve, args)); return "done";')));
-    const quick = callTool(child, 'run', 50);
-    const slow = t.rejects(callTool(child, 'run', 20_000, 60_000), errorOf('dead'));
-    const first = child.stop({ graceMs: 60_000, terminateMs: TERMINATE_MS });
-    const second = child.stop({ graceMs: 2_000, terminateMs: TERMINATE_MS });
-    t.same(await quick, { outcome: 'answered', answer: 'done' });
-    await slow;
-    const ends = await Promise.all([first, second]);
-    t.match(ends, [{ code: 0 }, { code: 0 }], 'neither kills what ends when it is asked to');
-  });
+soakTest(t, 'a second stop leaves running calls their grace, and the shorter grace counts', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf(toolOf('await new Promise((resolve) => setTimeout(resolve, args)); return "done";')));
+  const quick = callTool(child, 'run', 50);
+  const slow = t.rejects(callTool(child, 'run', 20_000, 60_000), errorOf('dead'));
+  const first = child.stop({ graceMs: 60_000, terminateMs: TERMINATE_MS });
+  const second = child.stop({ graceMs: 2_000, terminateMs: TERMINATE_MS });
+  t.same(await quick, { outcome: 'answered', answer: 'done' });
+  await slow;
+  const ends = await Promise.all([first, second]);
+  t.match(ends, [{ code: 0 }, { code: 0 }], 'neither kills what ends when it is asked to');
+});
 
 t.test('a stop is polite first: what listens leaves by itself, what does not is killed', async (t) => {
   const polite = testChild(t, jail);
@@ -123,18 +121,17 @@ t.test('a stop is polite first: what listens leaves by itself, what does not is 
   t.match(await blocked.stop({ graceMs: 0 }), { signal: 'SIGKILL', gone: true }, 'no grace: killed at once');
 });
 
-if (isSoak())
-  t.test('without the jail SIGTERM ends what does not listen', async (t) => {
-    const bare = await testJail(t, { walls: { node: true, os: false } });
-    const deaf = testChild(t, bare);
-    await deaf.load(bundleOf(toolOf('for (;;);')));
-    callTool(deaf, 'run').catch(() => undefined);
-    t.match(await deaf.stop({ graceMs: 50, terminateMs: TERMINATE_MS }), {
-      signal: 'SIGTERM',
-      requested: true,
-      gone: true,
-    });
+soakTest(t, 'without the jail SIGTERM ends what does not listen', async (t) => {
+  const bare = await testJail(t, { walls: { node: true, os: false } });
+  const deaf = testChild(t, bare);
+  await deaf.load(bundleOf(toolOf('for (;;);')));
+  callTool(deaf, 'run').catch(() => undefined);
+  t.match(await deaf.stop({ graceMs: 50, terminateMs: TERMINATE_MS }), {
+    signal: 'SIGTERM',
+    requested: true,
+    gone: true,
   });
+});
 
 t.test('what a handler throws and vetoes', async (t) => {
   const child = testChild(t, jail);
@@ -276,19 +273,18 @@ t.test('a caller may give up', async (t) => {
   await t.rejects(child.invoke({ kind: 'tools', name: 'run' }, {}, options), errorOf('aborted'));
 });
 
-if (isSoak())
-  t.test('a child that hangs in a call whose caller gave up is ended at the deadline of the call', async (t) => {
-    const child = testChild(t, jail);
-    await child.load(bundleOf(toolOf('console.log("hangs"); for (;;);')));
-    const caller = new AbortController();
-    const options = { invocationId: 'x', deadlineAt: Date.now() + DEADLINE_MS, signal: caller.signal };
-    const call = t.rejects(child.invoke({ kind: 'tools', name: 'run' }, {}, options), errorOf('aborted'));
-    while (child.lines.length === 0) await sleep(5);
-    caller.abort();
-    await call;
-    t.equal(child.state, 'loaded');
-    t.match((await child.ended).reason, /tools\.run took longer than its/);
-  });
+soakTest(t, 'a child that hangs in a call whose caller gave up is ended at the deadline of the call', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf(toolOf('console.log("hangs"); for (;;);')));
+  const caller = new AbortController();
+  const options = { invocationId: 'x', deadlineAt: Date.now() + DEADLINE_MS, signal: caller.signal };
+  const call = t.rejects(child.invoke({ kind: 'tools', name: 'run' }, {}, options), errorOf('aborted'));
+  while (child.lines.length === 0) await sleep(5);
+  caller.abort();
+  await call;
+  t.equal(child.state, 'loaded');
+  t.match((await child.ended).reason, /tools\.run took longer than its/);
+});
 
 t.test('the handler of a call whose caller gave up before does not start', async (t) => {
   const child = testChild(t, jail);
@@ -301,17 +297,16 @@ t.test('the handler of a call whose caller gave up before does not start', async
   t.match(child.lines[0], { message: 'started', invocationId: 'wanted' });
 });
 
-if (isSoak())
-  t.test('a signal that is read after the deadline is already aborted', async (t) => {
-    const child = testChild(t, jail);
-    const code = `if (args !== 'wait') return 1;
+soakTest(t, 'a signal that is read after the deadline is already aborted', async (t) => {
+  const child = testChild(t, jail);
+  const code = `if (args !== 'wait') return 1;
     await new Promise((resolve) => setTimeout(resolve, ${2 * DEADLINE_MS}));
     console.log(ctx.signal.reason.name);`;
-    await child.load(bundleOf(toolOf(code)));
-    await t.rejects(callTool(child, 'run', 'wait', DEADLINE_MS), errorOf('timeout'));
-    while (child.lines.length === 0) await sleep(5);
-    t.match(child.lines, [{ message: 'TimeoutError' }]);
-  });
+  await child.load(bundleOf(toolOf(code)));
+  await t.rejects(callTool(child, 'run', 'wait', DEADLINE_MS), errorOf('timeout'));
+  while (child.lines.length === 0) await sleep(5);
+  t.match(child.lines, [{ message: 'TimeoutError' }]);
+});
 
 t.test('signals: in a copy of the context, and the static methods of AbortSignal', async (t) => {
   const child = testChild(t, jail);
@@ -344,13 +339,13 @@ t.test('signals: in a copy of the context, and the static methods of AbortSignal
   });
 });
 
-if (isSoak())
-  t.test(
-    'signals of a signal that lives as long as the plugin are given up, and abort with it while it has listeners',
-    async (t) => {
-      const child = testChild(t, jail);
-      // More than the heap holds, if any of them stay.
-      const code = `const shutdown = new AbortController();
+soakTest(
+  t,
+  'signals of a signal that lives as long as the plugin are given up, and abort with it while it has listeners',
+  async (t) => {
+    const child = testChild(t, jail);
+    // More than the heap holds, if any of them stay.
+    const code = `const shutdown = new AbortController();
     const seen = [];
     const make = [
       () => AbortSignal.any([new AbortController().signal, shutdown.signal]),
@@ -367,20 +362,20 @@ if (isSoak())
     }
     shutdown.abort('over');
     return [seen, kept.aborted];`;
-      await child.load(bundleOf(toolOf(code)));
-      t.same(await callTool(child, 'run', {}, 120_000), {
-        outcome: 'answered',
-        answer: [
-          [
-            [0, 'over'],
-            [1, 'over'],
-            [2, 'over'],
-          ],
-          true,
+    await child.load(bundleOf(toolOf(code)));
+    t.same(await callTool(child, 'run', {}, 120_000), {
+      outcome: 'answered',
+      answer: [
+        [
+          [0, 'over'],
+          [1, 'over'],
+          [2, 'over'],
         ],
-      });
-    },
-  );
+        true,
+      ],
+    });
+  },
+);
 
 t.test('calls beyond what may wait are refused', async (t) => {
   const child = testChild(t, jail);
@@ -483,26 +478,26 @@ t.test('log lines: levels, cut to size, and what is thrown outside of handlers',
   t.equal(child.state, 'loaded');
 });
 
-if (isSoak())
-  t.test(
-    'log data of objects that all link to each other is cut, without following every path through them',
-    async (t) => {
-      const child = testChild(t, jail);
-      // An enumerable getter counts how often the data is read.
-      const code = `let reads = 0;
+soakTest(
+  t,
+  'log data of objects that all link to each other is cut, without following every path through them',
+  async (t) => {
+    const child = testChild(t, jail);
+    // An enumerable getter counts how often the data is read.
+    const code = `let reads = 0;
     const nodes = Array.from({ length: 8 }, (_, id) => ({ id, get reads() { return (reads += 1); } }));
     for (const node of nodes) node.links = nodes.filter((other) => other !== node);
     host.log.info('state', nodes); host.log.info('three', { three: 3n, nodes: nodes.slice(0, 3).map(({ id }) => id) });
     return reads;`;
-      await child.load(bundleOf(toolOf(code)));
-      const { answer } = (await callTool(child, 'run', {}, 60_000)) as { answer: number };
-      t.ok(answer > 8 && answer <= 16_384, `${answer} reads`);
-      t.match(child.lines, [
-        { message: 'state', data: /^\[\{"id":0,"reads":\d+,"links":\[\{"id":1,/, truncated: true },
-        { message: 'three', data: { three: '3', nodes: [0, 1, 2] }, truncated: false },
-      ]);
-    },
-  );
+    await child.load(bundleOf(toolOf(code)));
+    const { answer } = (await callTool(child, 'run', {}, 60_000)) as { answer: number };
+    t.ok(answer > 8 && answer <= 16_384, `${answer} reads`);
+    t.match(child.lines, [
+      { message: 'state', data: /^\[\{"id":0,"reads":\d+,"links":\[\{"id":1,/, truncated: true },
+      { message: 'three', data: { three: '3', nodes: [0, 1, 2] }, truncated: false },
+    ]);
+  },
+);
 
 t.test('the causes of an error are in its message, its stack and its log data', async (t) => {
   const child = testChild(t, jail);
@@ -601,11 +596,10 @@ t.test('a generator yields ahead of its reader only so far, and ends with the ca
   t.equal(child.state, 'loaded');
 });
 
-if (isSoak())
-  t.test('a generator that yields a value that is not JSON is ended', async (t) => {
-    const child = testChild(t, jail);
-    await child.load(
-      bundleOf(`
+soakTest(t, 'a generator that yields a value that is not JSON is ended', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(
+    bundleOf(`
     const { promise: ended, resolve: end } = Promise.withResolvers();
     providers.odd = {
       models: [{ id: 'm', name: 'M' }],
@@ -618,13 +612,13 @@ if (isSoak())
       },
     };
     tools.ended = { description: 'e', parameters: {}, handler: () => ended };`),
-    );
-    const target = { kind: 'providers', name: 'odd' } as const;
-    const options = { invocationId: 'odd', deadlineAt: Date.now() + 60_000, onDelta: () => () => Promise.resolve() };
-    const failed = await child.invoke(target, { request: {}, settings: {} }, options);
-    t.match(failed, { outcome: 'failed', message: /BigInt/ });
-    t.match(await callTool(child, 'ended'), { answer: 'ended' });
-  });
+  );
+  const target = { kind: 'providers', name: 'odd' } as const;
+  const options = { invocationId: 'odd', deadlineAt: Date.now() + 60_000, onDelta: () => () => Promise.resolve() };
+  const failed = await child.invoke(target, { request: {}, settings: {} }, options);
+  t.match(failed, { outcome: 'failed', message: /BigInt/ });
+  t.match(await callTool(child, 'ended'), { answer: 'ended' });
+});
 
 t.test('an idle child gives the memory of its start back', async (t) => {
   await eventually(async () => idle.rss() < idleBytes - MIB);

@@ -5,7 +5,7 @@ import t from 'tap';
 import { changeOperator } from '../../../db/accounts/moderation.ts';
 import { registerHooks } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { isAlive, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 /** Longer than the pauses between the first five starts, which still count together. */
@@ -114,44 +114,43 @@ t.test('idle children stop and wake; over the cap the longest unused gives way',
   t.equal(await prompt(fixture, session), 'a one two three', 'and wake again');
 });
 
-if (isSoak())
-  t.test('over the cap a process that an update started gives way to one in use', async (t) => {
-    const fixture = await startSupervisorFixture(t, { childrenMax: 2 });
-    const [user, follower, next] = [fixture, fixture.withNewAccount(), fixture.withNewAccount()];
-    const used = await user.install({ slug: 'used', code: suffix(' used') });
-    await prompt(user, await user.session());
-    const followed = await follower.install({ slug: 'followed', code: suffix('') });
-    await follower.beginUpdate(followed, { semVer: '2.0.0', code: suffix(' new') }, fixture.supervisor.queues);
-    const pidOf = ({ installationId }: { installationId: string }) => fixture.supervisor.fleet.getPid(installationId);
-    await eventually(() => pidOf(followed));
-    await next.install({ slug: 'next', code: suffix(' next') });
-    t.equal(await prompt(next, await next.session()), 'a next');
-    t.same([pidOf(used) === null, pidOf(followed) === null], [false, true]);
-  });
+soakTest(t, 'over the cap a process that an update started gives way to one in use', async (t) => {
+  const fixture = await startSupervisorFixture(t, { childrenMax: 2 });
+  const [user, follower, next] = [fixture, fixture.withNewAccount(), fixture.withNewAccount()];
+  const used = await user.install({ slug: 'used', code: suffix(' used') });
+  await prompt(user, await user.session());
+  const followed = await follower.install({ slug: 'followed', code: suffix('') });
+  await follower.beginUpdate(followed, { semVer: '2.0.0', code: suffix(' new') }, fixture.supervisor.queues);
+  const pidOf = ({ installationId }: { installationId: string }) => fixture.supervisor.fleet.getPid(installationId);
+  await eventually(() => pidOf(followed));
+  await next.install({ slug: 'next', code: suffix(' next') });
+  t.equal(await prompt(next, await next.session()), 'a next');
+  t.same([pidOf(used) === null, pidOf(followed) === null], [false, true]);
+});
 
-if (isSoak())
-  t.test(
-    'over the cap an account keeps its few children, and gives up its own only when it has its share',
-    async (t) => {
-      const childrenMax = 10;
-      const fixture = await startSupervisorFixture(t, { childrenMax });
-      const other = fixture.withNewAccount();
-      const installAll = (owner: SupervisorFixture, names: readonly string[]) =>
-        Promise.all(names.map((name) => owner.install({ slug: name, code: suffix('') })));
-      const isRunning = ({ installationId }: { installationId: string }): boolean =>
-        fixture.supervisor.fleet.getPid(installationId) !== null;
-      const theirs = await installAll(other, ['a', 'b', 'c']);
-      await prompt(other, await other.session());
-      const session = await fixture.session();
-      const own = await installAll(fixture, ['d', 'e', 'f', 'g', 'h', 'i', 'j', 'k']);
-      await prompt(fixture, session);
-      t.ok(own.every(isRunning), 'one of the other account, used longer ago, gave way');
-      t.equal(theirs.filter(isRunning).length, childrenMax - own.length);
-      own.push(...(await installAll(fixture, ['l', 'm'])));
-      await prompt(fixture, session);
-      t.equal(theirs.filter(isRunning).length, 2, 'with its share, it takes no other one');
-    },
-  );
+soakTest(
+  t,
+  'over the cap an account keeps its few children, and gives up its own only when it has its share',
+  async (t) => {
+    const childrenMax = 10;
+    const fixture = await startSupervisorFixture(t, { childrenMax });
+    const other = fixture.withNewAccount();
+    const installAll = (owner: SupervisorFixture, names: readonly string[]) =>
+      Promise.all(names.map((name) => owner.install({ slug: name, code: suffix('') })));
+    const isRunning = ({ installationId }: { installationId: string }): boolean =>
+      fixture.supervisor.fleet.getPid(installationId) !== null;
+    const theirs = await installAll(other, ['a', 'b', 'c']);
+    await prompt(other, await other.session());
+    const session = await fixture.session();
+    const own = await installAll(fixture, ['d', 'e', 'f', 'g', 'h', 'i', 'j', 'k']);
+    await prompt(fixture, session);
+    t.ok(own.every(isRunning), 'one of the other account, used longer ago, gave way');
+    t.equal(theirs.filter(isRunning).length, childrenMax - own.length);
+    own.push(...(await installAll(fixture, ['l', 'm'])));
+    await prompt(fixture, session);
+    t.equal(theirs.filter(isRunning).length, 2, 'with its share, it takes no other one');
+  },
+);
 
 // test/api/installations/crash-loop.test.ts (in a soak run; restart-policy.test.ts in every run) tests a child that crashes repeatedly while it runs.
 t.test(

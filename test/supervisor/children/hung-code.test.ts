@@ -8,7 +8,7 @@ import { introspect } from '../../../supervisor/children/introspect.ts';
 import { waitWithoutProcessor } from '../../fixtures/late-hang.ts';
 import { registerHooks } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { isAlive, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { groupFile } from './control-group.ts';
 
@@ -126,36 +126,35 @@ t.test('at load: the call answers within the load budget, and the others of the 
   t.pass('the reason is kept');
 });
 
-if (isSoak())
-  t.test('a child that does not load a package ends at the budget of a load', async (t) => {
-    // A stopped process uses no processor for as long as an endless loop would.
-    const stop = (child: Child) => void child.ready.then(() => process.kill(child.pid, 'SIGSTOP'));
-    await t.rejects(introspect(shared.sandbox.jail, SPIN, 'index.js', { onStart: stop }), {
-      kind: 'timeout',
-      message: `loading took longer than its ${limits.loadBudgetMs} ms: the top-level code did not end`,
-    });
+soakTest(t, 'a child that does not load a package ends at the budget of a load', async (t) => {
+  // A stopped process uses no processor for as long as an endless loop would.
+  const stop = (child: Child) => void child.ready.then(() => process.kill(child.pid, 'SIGSTOP'));
+  await t.rejects(introspect(shared.sandbox.jail, SPIN, 'index.js', { onStart: stop }), {
+    kind: 'timeout',
+    message: `loading took longer than its ${limits.loadBudgetMs} ms: the top-level code did not end`,
   });
+});
 
-if (isSoak())
-  t.test(
-    'in a draft: soon it runs only while nothing else wants to, and the author’s next draft does not',
-    async (t) => {
-      const { limiter, jail } = shared.sandbox;
-      if (limiter === 'rlimit') return;
-      const isIdle = ({ pid }: Child) => groupFile(pid, limiter === 'cgroup1' ? 'cpu' : '', 'cpu.idle') === '1';
-      const load = async (id: string, code: string, check: (child: Child) => Promise<unknown>) => {
-        const checked = Promise.withResolvers<unknown>();
-        const schedule = (child: Child) => {
-          shared.supervisor.fleet.scheduleDraft(child, { versionId: id, accountId: 'author' });
-          child.ready.then(() => check(child)).then(checked.resolve, checked.reject);
-        };
-        const loaded = introspect(jail, code, 'index.js', { onStart: schedule });
-        await Promise.all([checked.promise, loaded.catch(() => undefined)]);
+soakTest(
+  t,
+  'in a draft: soon it runs only while nothing else wants to, and the author’s next draft does not',
+  async (t) => {
+    const { limiter, jail } = shared.sandbox;
+    if (limiter === 'rlimit') return;
+    const isIdle = ({ pid }: Child) => groupFile(pid, limiter === 'cgroup1' ? 'cpu' : '', 'cpu.idle') === '1';
+    const load = async (id: string, code: string, check: (child: Child) => Promise<unknown>) => {
+      const checked = Promise.withResolvers<unknown>();
+      const schedule = (child: Child) => {
+        shared.supervisor.fleet.scheduleDraft(child, { versionId: id, accountId: 'author' });
+        child.ready.then(() => check(child)).then(checked.resolve, checked.reject);
       };
-      await load('first', SPIN, async (child) => {
-        await eventually(async () => isIdle(child));
-        await child.kill('the test has seen it');
-      });
-      await load('second', '', async (child) => t.notOk(isIdle(child)));
-    },
-  );
+      const loaded = introspect(jail, code, 'index.js', { onStart: schedule });
+      await Promise.all([checked.promise, loaded.catch(() => undefined)]);
+    };
+    await load('first', SPIN, async (child) => {
+      await eventually(async () => isIdle(child));
+      await child.kill('the test has seen it');
+    });
+    await load('second', '', async (child) => t.notOk(isIdle(child)));
+  },
+);

@@ -13,7 +13,7 @@ import type { Fleet } from '../../../supervisor/children/fleet.ts';
 import { Inspections } from '../../../supervisor/children/inspector/inspections.ts';
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { amount, isSoak } from '../../runner/soak.ts';
+import { amount, soakTest } from '../../runner/soak.ts';
 import { defaultOptions } from '../default-options.ts';
 import { type Installed, type PluginSource, type Reply, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -319,15 +319,14 @@ t.test('it is off unless the operator switches it on', async (t) => {
   t.match({ status, body }, { status: 403, body: { code: 'inspector_off', detail: /INSPECT=on/ } });
 });
 
-if (isSoak())
-  t.test('without the whole sandbox it stays off', async (t) => {
-    const degraded = await startSupervisorFixture(t, {
-      inspect: true,
-      sandbox: { ...fixture.sandbox, state: 'degraded', missing: 'Install bubblewrap.', inspectable: null },
-    });
-    const { body } = await degraded.call('POST', '/installations/x/inspector');
-    t.match(body, { code: 'inspector_off', detail: /Install bubblewrap/ });
+soakTest(t, 'without the whole sandbox it stays off', async (t) => {
+  const degraded = await startSupervisorFixture(t, {
+    inspect: true,
+    sandbox: { ...fixture.sandbox, state: 'degraded', missing: 'Install bubblewrap.', inspectable: null },
   });
+  const { body } = await degraded.call('POST', '/installations/x/inspector');
+  t.match(body, { code: 'inspector_off', detail: /Install bubblewrap/ });
+});
 
 t.test('one account gets two thirds of the inspectors, and the next one still gets its own', async (t) => {
   const { logs, audit } = fixture.supervisor;

@@ -5,7 +5,7 @@ import { ROLLBACK_EXITS } from '../../../supervisor/children/fleet-bounds.ts';
 import { INTERRUPTIONS_MAX } from '../../../supervisor/children/restart-policy.ts';
 import { startApiFixture } from '../../api/api-fixture.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak, listCases } from '../../runner/soak.ts';
+import { listCases, soakTest } from '../../runner/soak.ts';
 import {
   EXHAUST_MEMORY,
   type Installed,
@@ -231,18 +231,17 @@ t.test('a paused one is updated when it resumes', async (t) => {
   await eventually(async () => (await listLines(fixture, made)).includes('updated 1.0.0 > 2.0.0'));
 });
 
-if (isSoak())
-  t.test('one that lacks configuration is updated to a version that needs none', async (t) => {
-    const { fixture, made, get, begin, call } = await openCase();
-    await fixture.pool.query(`UPDATE installations SET status = 'needs_configuration' WHERE id = $1`, [
-      made.installationId,
-    ]);
-    await fixture.notify(made.installationId);
-    await begin(answering('2.0.0'));
-    await eventually(async () => (await get()).currentSemVer === '2.0.0');
-    t.match(await get(), { status: 'ready', statusReason: null });
-    t.equal((await call()).context.systemPrompt, 'a 2.0.0');
-  });
+soakTest(t, 'one that lacks configuration is updated to a version that needs none', async (t) => {
+  const { fixture, made, get, begin, call } = await openCase();
+  await fixture.pool.query(`UPDATE installations SET status = 'needs_configuration' WHERE id = $1`, [
+    made.installationId,
+  ]);
+  await fixture.notify(made.installationId);
+  await begin(answering('2.0.0'));
+  await eventually(async () => (await get()).currentSemVer === '2.0.0');
+  t.match(await get(), { status: 'ready', statusReason: null });
+  t.equal((await call()).context.systemPrompt, 'a 2.0.0');
+});
 
 t.test('undelivered events of updates merge into one to the version that is current', async (t) => {
   const { fixture, made, begin, get } = await openCase();
@@ -322,93 +321,90 @@ t.test('a version that crash-loops soon after its update is rolled back, and its
   t.match(rollbacks, [{ versionId, semVer: '2.0.0', count: 1, cause: /memory|killed|crashed/, lastAt: String }]);
 });
 
-if (isSoak())
-  t.test(
-    'a crash loop of a version that its user pinned does not bring back the access that the pin took away',
-    async (t) => {
-      const { fixture, made, user, path, get, begin } = await openCase(answering('1.0.0', CRASHING));
-      await begin({ ...answering('2.0.0', CRASHING), capabilities: ['host.storage'] });
-      await eventually(async () => (await get()).currentSemVer === '2.0.0');
-      const change = { versionPolicy: 'Pinned', pinnedVersionId: made.versionId };
-      t.match((await user.patch(path, change)).body, { currentSemVer: '1.0.0' });
-      const crash = await openCrash(fixture, made);
-      await eventually(async () => {
-        await crash();
-        return (await get()).status === 'failed' || (await get()).currentSemVer !== '1.0.0';
-      });
-      t.match(await get(), {
-        status: 'failed',
-        currentSemVer: '1.0.0',
-        grantedCapabilities: ['events.pluginUpdated', 'middleware.inboundMessage', 'middleware.systemPrompt'],
-        updateUnderWay: null,
-      });
-    },
-  );
-
-if (isSoak())
-  t.test('the log says why a version that crash-loops does not return to the previous one', async (t) => {
-    const { fixture, made, user, path, get, begin } = await openCase();
-    const pinnedVersionId = await begin(answering('2.0.0', CRASHING));
+soakTest(
+  t,
+  'a crash loop of a version that its user pinned does not bring back the access that the pin took away',
+  async (t) => {
+    const { fixture, made, user, path, get, begin } = await openCase(answering('1.0.0', CRASHING));
+    await begin({ ...answering('2.0.0', CRASHING), capabilities: ['host.storage'] });
     await eventually(async () => (await get()).currentSemVer === '2.0.0');
-    await user.patch(path, { versionPolicy: 'Pinned', pinnedVersionId });
+    const change = { versionPolicy: 'Pinned', pinnedVersionId: made.versionId };
+    t.match((await user.patch(path, change)).body, { currentSemVer: '1.0.0' });
     const crash = await openCrash(fixture, made);
-    const refused = /^2\.0\.0 does not return to the previous version \(it is pinned\): it ended 3 times/;
     await eventually(async () => {
       await crash();
-      return (await listLines(fixture, made)).some((line) => refused.test(line));
+      return (await get()).status === 'failed' || (await get()).currentSemVer !== '1.0.0';
     });
-    t.match(await get(), { currentSemVer: '2.0.0', updateUnderWay: null });
-  });
+    t.match(await get(), {
+      status: 'failed',
+      currentSemVer: '1.0.0',
+      grantedCapabilities: ['events.pluginUpdated', 'middleware.inboundMessage', 'middleware.systemPrompt'],
+      updateUnderWay: null,
+    });
+  },
+);
 
-if (isSoak())
-  t.test('a version whose process is killed from outside again and again is rolled back in the end', async (t) => {
-    const { fixture, made, get, begin, call } = await openCase();
-    await begin(answering('2.0.0'));
-    await eventually(async () => (await get()).currentSemVer === '2.0.0');
-    // A process can end itself with the code of a kill.
-    const killOnce = async (): Promise<void> => {
-      await eventually(async () => (await call()).trace[0].outcome === 'changed');
-      const pid = fixture.supervisor.fleet.getPid(made.installationId);
-      // With process id 0 the signal would go to this process.
-      if (!pid) throw new Error('there is no process to kill');
-      process.kill(pid, 'SIGKILL');
-      await eventually(async () => fixture.supervisor.fleet.getPid(made.installationId) !== pid);
-    };
-    for (let kill = 1; kill <= INTERRUPTIONS_MAX; kill += 1) await killOnce();
-    t.equal((await get()).currentSemVer, '2.0.0');
-    for (let kill = 1; kill <= ROLLBACK_EXITS; kill += 1) {
-      await killOnce();
-      passedMs += AFTER_BACKOFF_MS;
-    }
-    await eventually(async () => (await get()).currentSemVer === '1.0.0');
-    t.match((await get()).failedUpdate, { semVer: '2.0.0', rolledBack: true, reason: /SIGKILL/ });
+soakTest(t, 'the log says why a version that crash-loops does not return to the previous one', async (t) => {
+  const { fixture, made, user, path, get, begin } = await openCase();
+  const pinnedVersionId = await begin(answering('2.0.0', CRASHING));
+  await eventually(async () => (await get()).currentSemVer === '2.0.0');
+  await user.patch(path, { versionPolicy: 'Pinned', pinnedVersionId });
+  const crash = await openCrash(fixture, made);
+  const refused = /^2\.0\.0 does not return to the previous version \(it is pinned\): it ended 3 times/;
+  await eventually(async () => {
+    await crash();
+    return (await listLines(fixture, made)).some((line) => refused.test(line));
   });
+  t.match(await get(), { currentSemVer: '2.0.0', updateUnderWay: null });
+});
 
-if (isSoak())
-  t.test('a rollback to a version that does not start just then is tried again after the next end', async (t) => {
-    const { fixture, made, get, begin, call } = await openCase();
-    await begin(answering('2.0.0', CRASHING));
-    await eventually(async () => (await get()).currentSemVer === '2.0.0');
-    const setBundle = async (bundleSha256: string): Promise<string> => {
-      const { rows } = await fixture.pool.query(
-        `UPDATE versions v SET bundle_sha256 = $2 FROM versions old WHERE v.id = $1 AND old.id = v.id
+soakTest(t, 'a version whose process is killed from outside again and again is rolled back in the end', async (t) => {
+  const { fixture, made, get, begin, call } = await openCase();
+  await begin(answering('2.0.0'));
+  await eventually(async () => (await get()).currentSemVer === '2.0.0');
+  // A process can end itself with the code of a kill.
+  const killOnce = async (): Promise<void> => {
+    await eventually(async () => (await call()).trace[0].outcome === 'changed');
+    const pid = fixture.supervisor.fleet.getPid(made.installationId);
+    // With process id 0 the signal would go to this process.
+    if (!pid) throw new Error('there is no process to kill');
+    process.kill(pid, 'SIGKILL');
+    await eventually(async () => fixture.supervisor.fleet.getPid(made.installationId) !== pid);
+  };
+  for (let kill = 1; kill <= INTERRUPTIONS_MAX; kill += 1) await killOnce();
+  t.equal((await get()).currentSemVer, '2.0.0');
+  for (let kill = 1; kill <= ROLLBACK_EXITS; kill += 1) {
+    await killOnce();
+    passedMs += AFTER_BACKOFF_MS;
+  }
+  await eventually(async () => (await get()).currentSemVer === '1.0.0');
+  t.match((await get()).failedUpdate, { semVer: '2.0.0', rolledBack: true, reason: /SIGKILL/ });
+});
+
+soakTest(t, 'a rollback to a version that does not start just then is tried again after the next end', async (t) => {
+  const { fixture, made, get, begin, call } = await openCase();
+  await begin(answering('2.0.0', CRASHING));
+  await eventually(async () => (await get()).currentSemVer === '2.0.0');
+  const setBundle = async (bundleSha256: string): Promise<string> => {
+    const { rows } = await fixture.pool.query(
+      `UPDATE versions v SET bundle_sha256 = $2 FROM versions old WHERE v.id = $1 AND old.id = v.id
        RETURNING old.bundle_sha256 AS before`,
-        [made.versionId, bundleSha256],
-      );
-      return rows[0].before;
-    };
-    const bundleSha256 = await setBundle('0'.repeat(64));
-    const crash = await openCrash(fixture, made);
-    await eventually(async () => (await crash()) >= 3);
-    await eventually(async () =>
-      (await listLines(fixture, made)).some((line) => line.startsWith('1.0.0 does not start: ')),
+      [made.versionId, bundleSha256],
     );
-    await eventually(async () => (await get()).updateUnderWay === null);
-    t.equal((await get()).currentSemVer, '2.0.0');
-    await setBundle(bundleSha256);
-    await eventually(async () => {
-      await crash();
-      return (await get()).currentSemVer === '1.0.0';
-    });
-    t.equal((await call()).context.systemPrompt, 'a 1.0.0');
+    return rows[0].before;
+  };
+  const bundleSha256 = await setBundle('0'.repeat(64));
+  const crash = await openCrash(fixture, made);
+  await eventually(async () => (await crash()) >= 3);
+  await eventually(async () =>
+    (await listLines(fixture, made)).some((line) => line.startsWith('1.0.0 does not start: ')),
+  );
+  await eventually(async () => (await get()).updateUnderWay === null);
+  t.equal((await get()).currentSemVer, '2.0.0');
+  await setBundle(bundleSha256);
+  await eventually(async () => {
+    await crash();
+    return (await get()).currentSemVer === '1.0.0';
   });
+  t.equal((await call()).context.systemPrompt, 'a 1.0.0');
+});

@@ -22,7 +22,7 @@ import { takesShards } from '../../../supervisor/cluster/ownership-policy.ts';
 import { placeShards } from '../../../supervisor/cluster/placement.ts';
 import { serveWebhooks } from '../../api/ingress/serving.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { amount, isSoak, listCases } from '../../runner/soak.ts';
+import { amount, listCases, soakTest } from '../../runner/soak.ts';
 import { openGate } from '../../storm/database-gate.ts';
 import { asCommand, openStorageFixture } from '../supervisor-fixture.ts';
 import { type SupervisorProcess, startProcess } from '../supervisor-process.ts';
@@ -354,38 +354,37 @@ async function installWaiting(account: string, slug: string): Promise<string> {
   return `${slug}__forecast`;
 }
 
-if (isSoak())
-  tap.test('a user is asked over MCP through either supervisor, until the client leaves', async (t) => {
-    await settled();
-    const account = nameAccount();
-    const authorization = `Bearer ${await storage.issuer.issue(account)}`;
-    const connectUser = async (url: string, answer: () => ElicitResult | Promise<ElicitResult>) => {
-      const client = new McpClient({ name: 'test', version: '1.0.0' }, { capabilities: { elicitation: {} } });
-      client.setRequestHandler(ElicitRequestSchema, answer);
-      t.teardown(() => client.close());
-      const requestInit = { headers: { authorization } };
-      await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit }) as never);
-      return client;
-    };
-    for (const [index, { url }] of [second, third].entries()) {
-      const name = await installWaiting(account, `sky-${index}`);
-      const asked = Promise.withResolvers<void>();
-      const leaving = await connectUser(url, () => {
-        asked.resolve();
-        return new Promise(() => undefined);
-      });
-      // The supervisor may not have been notified of the installation yet.
-      await eventually(async () => (await leaving.listTools()).tools.some((tool) => tool.name === name));
-      const left = leaving.callTool({ name });
-      await asked.promise;
-      await Promise.all([t.rejects(left), leaving.close()]);
-      const declining = await connectUser(url, () => ({ action: 'decline' }));
-      const declined = { isError: true, content: [{ text: /The user was asked and did not answer with values/ }] };
-      t.match(await declining.callTool({ name }), declined, 'the question of the one that left has ended');
-      const client = await connectUser(url, () => ({ action: 'accept', content: { city: `Bern ${index}` } }));
-      t.match(await client.callTool({ name }), { isError: false, content: [{ text: `rain in Bern ${index}` }] });
-    }
-  });
+soakTest(tap, 'a user is asked over MCP through either supervisor, until the client leaves', async (t) => {
+  await settled();
+  const account = nameAccount();
+  const authorization = `Bearer ${await storage.issuer.issue(account)}`;
+  const connectUser = async (url: string, answer: () => ElicitResult | Promise<ElicitResult>) => {
+    const client = new McpClient({ name: 'test', version: '1.0.0' }, { capabilities: { elicitation: {} } });
+    client.setRequestHandler(ElicitRequestSchema, answer);
+    t.teardown(() => client.close());
+    const requestInit = { headers: { authorization } };
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit }) as never);
+    return client;
+  };
+  for (const [index, { url }] of [second, third].entries()) {
+    const name = await installWaiting(account, `sky-${index}`);
+    const asked = Promise.withResolvers<void>();
+    const leaving = await connectUser(url, () => {
+      asked.resolve();
+      return new Promise(() => undefined);
+    });
+    // The supervisor may not have been notified of the installation yet.
+    await eventually(async () => (await leaving.listTools()).tools.some((tool) => tool.name === name));
+    const left = leaving.callTool({ name });
+    await asked.promise;
+    await Promise.all([t.rejects(left), leaving.close()]);
+    const declining = await connectUser(url, () => ({ action: 'decline' }));
+    const declined = { isError: true, content: [{ text: /The user was asked and did not answer with values/ }] };
+    t.match(await declining.callTool({ name }), declined, 'the question of the one that left has ended');
+    const client = await connectUser(url, () => ({ action: 'accept', content: { city: `Bern ${index}` } }));
+    t.match(await client.callTool({ name }), { isError: false, content: [{ text: `rain in Bern ${index}` }] });
+  }
+});
 
 /** How the third supervisor vanishes for longer than its lease, and comes back. */
 const vanishings = {

@@ -20,7 +20,7 @@ import {
   TRANSIENT_WAIT_S,
 } from '../../../supervisor/delivery/webhook-retry-policy.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, describeRequest, recorder, rowOf } from './channels.ts';
 
@@ -78,28 +78,26 @@ t.test('a request arrives bit by bit as it was, up to 5 MiB', async (t) => {
   });
 });
 
-if (isSoak())
-  t.test(
-    'the largest requests of four channels that wait for the start of the plugin arrive at the first attempt',
-    async (t) => {
-      const fixture = shared.withNewAccount();
-      const made = await fixture.install({
-        slug: 'four',
-        capabilities: [],
-        code: 'channel.receive = () => undefined;',
-      });
-      const channels = [];
-      for (const name of ['one', 'two', 'three', 'four']) channels.push(await connect(fixture, made, name));
-      const body = randomBytes(5 * 1024 * 1024);
-      const requests = channels.map((channel) => describeRequest(made, channel, body));
-      await insertDeliveries(fixture.pool, requests);
-      const rows = () => Promise.all(requests.map(({ id }) => rowOf(fixture, id)));
-      await eventually(async () =>
-        (await rows()).every(({ state, last_error }) => state === 'delivered' || last_error),
-      );
-      t.match(await rows(), Array(4).fill({ state: 'delivered', attempts: 1 }));
-    },
-  );
+soakTest(
+  t,
+  'the largest requests of four channels that wait for the start of the plugin arrive at the first attempt',
+  async (t) => {
+    const fixture = shared.withNewAccount();
+    const made = await fixture.install({
+      slug: 'four',
+      capabilities: [],
+      code: 'channel.receive = () => undefined;',
+    });
+    const channels = [];
+    for (const name of ['one', 'two', 'three', 'four']) channels.push(await connect(fixture, made, name));
+    const body = randomBytes(5 * 1024 * 1024);
+    const requests = channels.map((channel) => describeRequest(made, channel, body));
+    await insertDeliveries(fixture.pool, requests);
+    const rows = () => Promise.all(requests.map(({ id }) => rowOf(fixture, id)));
+    await eventually(async () => (await rows()).every(({ state, last_error }) => state === 'delivered' || last_error));
+    t.match(await rows(), Array(4).fill({ state: 'delivered', attempts: 1 }));
+  },
+);
 
 t.test('a failed delivery blocks only its channel and is retried with the same id', async (t) => {
   const fixture = shared.withNewAccount();
@@ -170,37 +168,36 @@ t.test('after two failures the others pass a poisoned delivery, which is retried
   );
 });
 
-if (isSoak())
-  t.test('replies of the conversation of a poisoned one keep their order, those of others pass', async (t) => {
-    const fixture = shared.withNewAccount();
-    const code = `channel.receive = () => undefined;
+soakTest(t, 'replies of the conversation of a poisoned one keep their order, those of others pass', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = `channel.receive = () => undefined;
     channel.send = async ({ conversationKey, text }) => {
       if (text === 'bad') throw new Error('not deliverable');
       await host.storage.set('seen', [...((await host.storage.get('seen')) ?? []), { text: conversationKey + ' ' + text }]);
     };`;
-    const made = await fixture.install({ slug: 'outbox', capabilities: ['host.storage'], code });
-    const { id: channelId, routingId } = await connect(fixture, made);
-    const { installationId, accountId } = made;
-    const reply = async (conversationKey: string, text: string): Promise<string> => {
-      const id = randomUUIDv7();
-      const body = Buffer.from(JSON.stringify({ conversationKey, text, attachments: [] }));
-      await insertReply(fixture.pool, { id, channelId, installationId, accountId, routingId, conversationKey, body });
-      return id;
-    };
-    const bad = await reply('ann', 'bad');
-    const [after, other] = [await reply('ann', 'after'), await reply('ben', 'other')];
-    await eventually(async () => (await rowOf(fixture, bad)).last_error !== null);
-    await attemptAgain(fixture, made, bad, 2);
-    await eventually(async () => (await stateOf(fixture, other)) === 'delivered');
-    t.match(await findDelivery(fixture.pool, installationId, after, 1), { state: 'pending', waitsFor: { id: bad } });
-    t.equal(await giveUpDelivery(fixture.pool, installationId, bad), true);
-    await eventually(async () => (await stateOf(fixture, after)) === 'delivered');
-    t.match(await rowOf(fixture, bad), { state: 'dead', last_error: /^given up by its user: .*not deliverable/ });
-    t.same(
-      (await seen(fixture, made)).map(({ text }) => text),
-      ['ben other', 'ann after'],
-    );
-  });
+  const made = await fixture.install({ slug: 'outbox', capabilities: ['host.storage'], code });
+  const { id: channelId, routingId } = await connect(fixture, made);
+  const { installationId, accountId } = made;
+  const reply = async (conversationKey: string, text: string): Promise<string> => {
+    const id = randomUUIDv7();
+    const body = Buffer.from(JSON.stringify({ conversationKey, text, attachments: [] }));
+    await insertReply(fixture.pool, { id, channelId, installationId, accountId, routingId, conversationKey, body });
+    return id;
+  };
+  const bad = await reply('ann', 'bad');
+  const [after, other] = [await reply('ann', 'after'), await reply('ben', 'other')];
+  await eventually(async () => (await rowOf(fixture, bad)).last_error !== null);
+  await attemptAgain(fixture, made, bad, 2);
+  await eventually(async () => (await stateOf(fixture, other)) === 'delivered');
+  t.match(await findDelivery(fixture.pool, installationId, after, 1), { state: 'pending', waitsFor: { id: bad } });
+  t.equal(await giveUpDelivery(fixture.pool, installationId, bad), true);
+  await eventually(async () => (await stateOf(fixture, after)) === 'delivered');
+  t.match(await rowOf(fixture, bad), { state: 'dead', last_error: /^given up by its user: .*not deliverable/ });
+  t.same(
+    (await seen(fixture, made)).map(({ text }) => text),
+    ['ben other', 'ann after'],
+  );
+});
 
 t.test('channel.send gets the id of the delivery, the attempt and the channel', async (t) => {
   const fixture = shared.withNewAccount();
@@ -262,8 +259,10 @@ t.test('dead letters are replayed behind the living, oldest first', async (t) =>
   );
 });
 
-if (isSoak())
-  t.test('replayed dead letters that fail again delay a new request by one attempt, and replies as well', async (t) => {
+soakTest(
+  t,
+  'replayed dead letters that fail again delay a new request by one attempt, and replies as well',
+  async (t) => {
     const fixture = shared.withNewAccount();
     // The second and third one hang until the new request has arrived.
     const code = `channel.receive = async ({ bodyText }) => {
@@ -299,7 +298,8 @@ if (isSoak())
       });
       t.match(row, { state: 'pending', set_aside: true, last_error: /not yet/ });
     }
-  });
+  },
+);
 
 t.test('deliveries of an installation that cannot run are held without an attempt', async (t) => {
   const fixture = shared.withNewAccount();
@@ -363,56 +363,55 @@ t.test('messages go through inboundMessage into a session of their conversation,
   t.equal((await fixture.call('GET', `/sessions/${items[1].id}/messages`)).body.items.length, transcript.length);
 });
 
-if (isSoak())
-  t.test('a replay has a cancelled message judged again, and adds no other one twice', async (t) => {
-    const fixture = shared.withNewAccount();
-    const made = await fixture.install({
-      slug: 'repeated-talk',
-      code: `channel.receive = ({ bodyText }) => ({ messages: ['hello', bodyText].map((text) => ({ conversationKey: 'k', from: 'v', text })) });`,
-    });
-    const guard = await fixture.install({
-      slug: 'repeated-guard',
-      code: `middleware.inboundMessage = ({ message, cancel }) => {
+soakTest(t, 'a replay has a cancelled message judged again, and adds no other one twice', async (t) => {
+  const fixture = shared.withNewAccount();
+  const made = await fixture.install({
+    slug: 'repeated-talk',
+    code: `channel.receive = ({ bodyText }) => ({ messages: ['hello', bodyText].map((text) => ({ conversationKey: 'k', from: 'v', text })) });`,
+  });
+  const guard = await fixture.install({
+    slug: 'repeated-guard',
+    code: `middleware.inboundMessage = ({ message, cancel }) => {
       host.log('asked', { text: message.text });
       if (message.text === 'cancelled') cancel('no');
     };`,
-    });
-    const { installationId } = made;
-    const channel = await connect(fixture, made);
-    const [id = ''] = await deliver(fixture, made, channel, ['cancelled']);
-    const isDelivered = async () => (await stateOf(fixture, id)) === 'delivered';
-    await eventually(isDelivered);
-    const replay = async () => {
-      const replayed = { installationId, state: 'delivered', limit: 10 } as const;
-      t.equal(await inTransaction(fixture.pool, (tx) => replayDeliveries(tx, replayed)), 1);
-      await eventually(isDelivered);
-    };
-    const [session] = (await fixture.call('GET', '/sessions')).body.items;
-    const readRoles = async () =>
-      (await fixture.call('GET', `/sessions/${session.id}/messages`)).body.items.map(
-        ({ role, text }: { role: string; text: string }) => (role === 'notice' ? role : text),
-      );
-    await replay();
-    t.same(
-      (await fixture.readLog('asked')).map(({ text }) => text),
-      ['hello', 'cancelled', 'cancelled'],
-    );
-    t.same(await readRoles(), ['hello', 'notice'], 'one notice of one message');
-    // As earlier releases named it.
-    const sql = 'UPDATE session_messages SET id = $1 WHERE id = $2';
-    t.equal((await fixture.pool.query(sql, [`${id}:1`, `${id}:1:vetoed`])).rowCount, 1);
-    await replay();
-    t.equal((await fixture.readLog('asked')).length, 4);
-    t.same(await readRoles(), ['hello', 'notice']);
-    // As supervisors of both releases, side by side, leave it.
-    const copy = `INSERT INTO session_messages (session_id, account_id, id, role, text)
-    SELECT session_id, account_id, $1, role, text FROM session_messages WHERE id = $2`;
-    t.equal((await fixture.pool.query(copy, [`${id}:1`, `${id}:1:vetoed`])).rowCount, 1);
-    await fixture.change(guard, `status = 'paused'`);
-    await replay();
-    await replay();
-    t.same(await readRoles(), ['hello', 'notice', 'notice', 'cancelled']);
   });
+  const { installationId } = made;
+  const channel = await connect(fixture, made);
+  const [id = ''] = await deliver(fixture, made, channel, ['cancelled']);
+  const isDelivered = async () => (await stateOf(fixture, id)) === 'delivered';
+  await eventually(isDelivered);
+  const replay = async () => {
+    const replayed = { installationId, state: 'delivered', limit: 10 } as const;
+    t.equal(await inTransaction(fixture.pool, (tx) => replayDeliveries(tx, replayed)), 1);
+    await eventually(isDelivered);
+  };
+  const [session] = (await fixture.call('GET', '/sessions')).body.items;
+  const readRoles = async () =>
+    (await fixture.call('GET', `/sessions/${session.id}/messages`)).body.items.map(
+      ({ role, text }: { role: string; text: string }) => (role === 'notice' ? role : text),
+    );
+  await replay();
+  t.same(
+    (await fixture.readLog('asked')).map(({ text }) => text),
+    ['hello', 'cancelled', 'cancelled'],
+  );
+  t.same(await readRoles(), ['hello', 'notice'], 'one notice of one message');
+  // As earlier releases named it.
+  const sql = 'UPDATE session_messages SET id = $1 WHERE id = $2';
+  t.equal((await fixture.pool.query(sql, [`${id}:1`, `${id}:1:vetoed`])).rowCount, 1);
+  await replay();
+  t.equal((await fixture.readLog('asked')).length, 4);
+  t.same(await readRoles(), ['hello', 'notice']);
+  // As supervisors of both releases, side by side, leave it.
+  const copy = `INSERT INTO session_messages (session_id, account_id, id, role, text)
+    SELECT session_id, account_id, $1, role, text FROM session_messages WHERE id = $2`;
+  t.equal((await fixture.pool.query(copy, [`${id}:1`, `${id}:1:vetoed`])).rowCount, 1);
+  await fixture.change(guard, `status = 'paused'`);
+  await replay();
+  await replay();
+  t.same(await readRoles(), ['hello', 'notice', 'notice', 'cancelled']);
+});
 
 t.test('the waits grow from 5 s to an hour, and end', async (t) => {
   const failed = { kind: 'error', message: 'x' } as const;

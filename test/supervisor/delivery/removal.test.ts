@@ -8,7 +8,7 @@ import { startQueues } from '../../../db/jobs/queues.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { maintainLogs } from '../../../db/records/logs.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { storeKey } from '../held-handlers.ts';
 import { type Installed, openStorageFixture } from '../supervisor-fixture.ts';
 import { type SupervisorProcess, startProcess } from '../supervisor-process.ts';
@@ -132,8 +132,10 @@ t.test('killed before anything was done, beside an account whose rows cannot be 
 });
 
 // crash.test.ts kills a supervisor there in every run.
-if (isSoak())
-  t.test('killed while the plugin handles pluginUninstalled, and right after the removal of another one', async (t) => {
+soakTest(
+  t,
+  'killed while the plugin handles pluginUninstalled, and right after the removal of another one',
+  async (t) => {
     const of = await installAndUninstall('yes');
     await eventually(() => hasHandlerBegun(of));
     const removed = await installAndUninstall('no');
@@ -145,40 +147,39 @@ if (isSoak())
     t.equal((await fetch(`${running.opsUrl}/readyz`)).status, 200, 'the next one starts as usual');
     await expectRemoved(t, of, 2);
     await expectRemoved(t, removed, 1);
-  });
+  },
+);
 
-if (isSoak())
-  t.test('killed after pluginUninstalled, before it is recorded', async (t) => {
-    const of = await installAndUninstall('yes');
-    await eventually(() => hasHandlerBegun(of));
-    await withLockedRows(of, 'SELECT 1 FROM events WHERE installation_id = $1 FOR UPDATE', async () => {
-      await releaseHandler(of);
-      await eventually(() => isWaiting('UPDATE events SET state'));
-      await waitForRecords(of);
-      await running.kill();
-    });
-    await startSupervisor();
-    await eventually(async () => (await findUninstallEvent(of)).state === 'delivered');
-    const { attempts } = await findUninstallEvent(of);
-    t.ok(attempts <= 2, 'recorded after all, or attempted again');
-    await expectRemoved(t, of, attempts);
+soakTest(t, 'killed after pluginUninstalled, before it is recorded', async (t) => {
+  const of = await installAndUninstall('yes');
+  await eventually(() => hasHandlerBegun(of));
+  await withLockedRows(of, 'SELECT 1 FROM events WHERE installation_id = $1 FOR UPDATE', async () => {
+    await releaseHandler(of);
+    await eventually(() => isWaiting('UPDATE events SET state'));
+    await waitForRecords(of);
+    await running.kill();
   });
+  await startSupervisor();
+  await eventually(async () => (await findUninstallEvent(of)).state === 'delivered');
+  const { attempts } = await findUninstallEvent(of);
+  t.ok(attempts <= 2, 'recorded after all, or attempted again');
+  await expectRemoved(t, of, attempts);
+});
 
-if (isSoak())
-  t.test('killed after pluginUninstalled is recorded, before the removal', async (t) => {
-    const of = await installAndUninstall('yes');
-    await eventually(() => hasHandlerBegun(of));
-    await withLockedRows(of, 'SELECT 1 FROM installations WHERE id = $1 FOR KEY SHARE', async () => {
-      await releaseHandler(of);
-      await eventually(() => isWaiting('%FROM installations%FOR UPDATE%'));
-      await waitForRecords(of);
-      await running.kill();
-    });
-    const left = await storage.pool.query('SELECT status FROM installations');
-    t.same(left.rows, [{ status: 'uninstalling' }], 'the transaction of the killed process was rolled back');
-    await startSupervisor();
-    await expectRemoved(t, of, 1);
+soakTest(t, 'killed after pluginUninstalled is recorded, before the removal', async (t) => {
+  const of = await installAndUninstall('yes');
+  await eventually(() => hasHandlerBegun(of));
+  await withLockedRows(of, 'SELECT 1 FROM installations WHERE id = $1 FOR KEY SHARE', async () => {
+    await releaseHandler(of);
+    await eventually(() => isWaiting('%FROM installations%FOR UPDATE%'));
+    await waitForRecords(of);
+    await running.kill();
   });
+  const left = await storage.pool.query('SELECT status FROM installations');
+  t.same(left.rows, [{ status: 'uninstalling' }], 'the transaction of the killed process was rolled back');
+  await startSupervisor();
+  await expectRemoved(t, of, 1);
+});
 
 t.test('the row of a deleted plugin is removed with its last installation', async (t) => {
   const of = await installAndUninstall('yes');

@@ -3,7 +3,7 @@ import t from 'tap';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { setChannelAgent } from '../../../db/sessions/conversations.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import { CrashOnce, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -77,107 +77,106 @@ t.test('a plugin that is required since a message arrived judges it when its tur
   t.match(await open(late), { message: { text: /^late judged\. judged again/ } }, 'after the footer');
 });
 
-if (isSoak())
-  t.test(
-    'a plugin that is required since messages arrived judges them before another turn’s prompt has them',
-    async (t) => {
-      const fixture = shared.withNewAccount();
-      const guard = await fixture.install({
-        slug: `guard-${fixture.account}`,
-        settings: { works: 'yes' },
-        code: `middleware.inboundMessage = async ({ message, settings, cancel, repeated, trigger }) => {
+soakTest(
+  t,
+  'a plugin that is required since messages arrived judges them before another turn’s prompt has them',
+  async (t) => {
+    const fixture = shared.withNewAccount();
+    const guard = await fixture.install({
+      slug: `guard-${fixture.account}`,
+      settings: { works: 'yes' },
+      code: `middleware.inboundMessage = async ({ message, settings, cancel, repeated, trigger }) => {
       await host.log('asked', { text: message.text, repeated: repeated === true, trigger });
       if (!settings.works) throw new Error('x');
       if (repeated && message.text.startsWith('bad')) cancel('not this');
       return { message: { text: message.text + (repeated ? ' again' : '') } };
     };`,
-      });
-      const [planner, worker] = [await startSession(fixture, 'planner'), await startSession(fixture, 'worker')];
-      const send = async (text: string): Promise<string> =>
-        (
-          await fixture.call('POST', `/sessions/${planner}/mail`, {
-            id: text,
-            toAgentId: 'worker',
-            text,
-            trigger: 'agent',
-          })
-        ).body.messageId;
-      const open = async (turn: object) =>
-        (await fixture.call('POST', `/sessions/${worker}/turns`, { trigger: 'agent', ...turn })).body;
-      const readPrompt = async () =>
-        (await fixture.call('POST', `/sessions/${worker}/turns/t1/prompt`, { model: 'm' })).body;
-      const change = (works: string) =>
-        fixture.change(guard, `required = true, settings = '${JSON.stringify({ works })}'`);
-      const old = await send('old');
-      t.match(await open({ id: 't1', text: 'hello', trigger: 'user', prompt: {} }), {
-        action: 'continue',
-        prompt: { messages: [{ id: old }, { id: 't1' }] },
-      });
-      const [bad, good] = [await send('bad'), await send('good')];
-      await change('');
-      t.match(await readPrompt(), { action: 'cancel', isFinal: false, cancelledBy: guard.slug, messages: [] });
-      await change('yes');
-      const judged = {
-        action: 'continue',
-        messages: [
-          { id: old, text: 'old' },
-          { id: 't1', text: 'hello' },
-          { id: good, text: 'good again' },
-        ],
-      };
-      const texts = async () =>
-        (await fixture.readLog('asked')).filter(({ repeated }) => repeated).map(({ text }) => text);
-      t.match(await readPrompt(), judged, 'a model had read the first one before the plugin was required');
-      t.same((await texts()).sort(), ['bad', 'bad', 'good']);
-      const again = (await fixture.readLog('asked')).filter(({ repeated }) => repeated);
-      t.ok(
-        again.every(({ trigger }) => trigger === 'agent'),
-        'as mail, although a person triggered the turn',
-      );
-      t.match(await open({ id: bad }), { state: 'vetoed', reason: 'not this', message: null });
-      t.match(await open({ id: good }), { state: 'open', message: { text: 'good again' } });
-      t.equal((await texts()).length, 3, 'their turns judge them no second time');
-      t.match(await open({ id: old }), { state: 'open', message: { text: 'old again' } });
-      await change('still');
-      t.match((await readPrompt()).messages.length, 3);
-      t.equal((await texts()).length, 4, 'nor do later prompts');
-    },
-  );
-
-if (isSoak())
-  t.test('a message that waits is summarized once a model has read it', async (t) => {
-    const fixture = shared.withNewAccount();
-    await fixture.install({
-      slug: `summarizer-${fixture.account}`,
-      code: `compaction.summarize = ({ messages }) => messages.map(({ text }) => text).join('+');`,
-    });
-    await fixture.install({
-      slug: `budget-${fixture.account}`,
-      required: true,
-      code: `middleware.systemPrompt = ({ model }) => { if (model === 'costly') throw new Error('no budget'); };`,
-    });
-    const guard = await fixture.install({
-      slug: `guard-${fixture.account}`,
-      code: `middleware.inboundMessage = ({ cancel, repeated }) => { if (repeated) cancel('not this'); };`,
     });
     const [planner, worker] = [await startSession(fixture, 'planner'), await startSession(fixture, 'worker')];
-    const send = (text: string) =>
-      fixture.call('POST', `/sessions/${planner}/mail`, { id: text, toAgentId: 'worker', text, trigger: 'agent' });
-    const turns = `/sessions/${worker}/turns`;
-    await fixture.call('POST', turns, { id: 't1', text: 'hello', trigger: 'user' });
-    await send('mail');
-    const readTexts = async (model: string) => {
-      const { body } = await fixture.call('POST', `${turns}/t1/prompt`, { model, compactAfter: 1, keep: 0 });
-      return body.messages.map(({ text }: { text: string }) => text.replace(/^Summary.*\n/s, 'summary: '));
+    const send = async (text: string): Promise<string> =>
+      (
+        await fixture.call('POST', `/sessions/${planner}/mail`, {
+          id: text,
+          toAgentId: 'worker',
+          text,
+          trigger: 'agent',
+        })
+      ).body.messageId;
+    const open = async (turn: object) =>
+      (await fixture.call('POST', `/sessions/${worker}/turns`, { trigger: 'agent', ...turn })).body;
+    const readPrompt = async () =>
+      (await fixture.call('POST', `/sessions/${worker}/turns/t1/prompt`, { model: 'm' })).body;
+    const change = (works: string) =>
+      fixture.change(guard, `required = true, settings = '${JSON.stringify({ works })}'`);
+    const old = await send('old');
+    t.match(await open({ id: 't1', text: 'hello', trigger: 'user', prompt: {} }), {
+      action: 'continue',
+      prompt: { messages: [{ id: old }, { id: 't1' }] },
+    });
+    const [bad, good] = [await send('bad'), await send('good')];
+    await change('');
+    t.match(await readPrompt(), { action: 'cancel', isFinal: false, cancelledBy: guard.slug, messages: [] });
+    await change('yes');
+    const judged = {
+      action: 'continue',
+      messages: [
+        { id: old, text: 'old' },
+        { id: 't1', text: 'hello' },
+        { id: good, text: 'good again' },
+      ],
     };
-    t.same(await readTexts('costly'), [], 'its prompt is cancelled');
-    t.same(await readTexts('m'), ['summary: hello', 'hello', 'mail']);
-    await send('later');
-    t.same(await readTexts('costly'), []);
-    await fixture.change(guard, 'required = true');
-    const rest = ['summary: hello+mail', 'hello'];
-    t.same(await readTexts('m'), rest, 'a plugin that is required since cancels the one that waits');
+    const texts = async () =>
+      (await fixture.readLog('asked')).filter(({ repeated }) => repeated).map(({ text }) => text);
+    t.match(await readPrompt(), judged, 'a model had read the first one before the plugin was required');
+    t.same((await texts()).sort(), ['bad', 'bad', 'good']);
+    const again = (await fixture.readLog('asked')).filter(({ repeated }) => repeated);
+    t.ok(
+      again.every(({ trigger }) => trigger === 'agent'),
+      'as mail, although a person triggered the turn',
+    );
+    t.match(await open({ id: bad }), { state: 'vetoed', reason: 'not this', message: null });
+    t.match(await open({ id: good }), { state: 'open', message: { text: 'good again' } });
+    t.equal((await texts()).length, 3, 'their turns judge them no second time');
+    t.match(await open({ id: old }), { state: 'open', message: { text: 'old again' } });
+    await change('still');
+    t.match((await readPrompt()).messages.length, 3);
+    t.equal((await texts()).length, 4, 'nor do later prompts');
+  },
+);
+
+soakTest(t, 'a message that waits is summarized once a model has read it', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({
+    slug: `summarizer-${fixture.account}`,
+    code: `compaction.summarize = ({ messages }) => messages.map(({ text }) => text).join('+');`,
   });
+  await fixture.install({
+    slug: `budget-${fixture.account}`,
+    required: true,
+    code: `middleware.systemPrompt = ({ model }) => { if (model === 'costly') throw new Error('no budget'); };`,
+  });
+  const guard = await fixture.install({
+    slug: `guard-${fixture.account}`,
+    code: `middleware.inboundMessage = ({ cancel, repeated }) => { if (repeated) cancel('not this'); };`,
+  });
+  const [planner, worker] = [await startSession(fixture, 'planner'), await startSession(fixture, 'worker')];
+  const send = (text: string) =>
+    fixture.call('POST', `/sessions/${planner}/mail`, { id: text, toAgentId: 'worker', text, trigger: 'agent' });
+  const turns = `/sessions/${worker}/turns`;
+  await fixture.call('POST', turns, { id: 't1', text: 'hello', trigger: 'user' });
+  await send('mail');
+  const readTexts = async (model: string) => {
+    const { body } = await fixture.call('POST', `${turns}/t1/prompt`, { model, compactAfter: 1, keep: 0 });
+    return body.messages.map(({ text }: { text: string }) => text.replace(/^Summary.*\n/s, 'summary: '));
+  };
+  t.same(await readTexts('costly'), [], 'its prompt is cancelled');
+  t.same(await readTexts('m'), ['summary: hello', 'hello', 'mail']);
+  await send('later');
+  t.same(await readTexts('costly'), []);
+  await fixture.change(guard, 'required = true');
+  const rest = ['summary: hello+mail', 'hello'];
+  t.same(await readTexts('m'), rest, 'a plugin that is required since cancels the one that waits');
+});
 
 t.test('a message is judged by both sides, and arrives once', async (t) => {
   const fixture = shared.withNewAccount();
@@ -273,8 +272,10 @@ t.test('a mail that is sent again comes once, although its receiver started anot
   t.same(await readMessages(fixture, newest), []);
 });
 
-if (isSoak())
-  t.test('the id of a mail is refused for another text or another agent, until its receiver was cleared', async (t) => {
+soakTest(
+  t,
+  'the id of a mail is refused for another text or another agent, until its receiver was cleared',
+  async (t) => {
     const fixture = shared.withNewAccount();
     const [planner, worker] = [await startSession(fixture, 'planner'), await startSession(fixture, 'worker')];
     const other = await startSession(fixture, 'other');
@@ -291,7 +292,8 @@ if (isSoak())
     t.same(await readMessages(fixture, other), []);
     await fixture.call('POST', `/sessions/${worker}/clear`, {});
     t.match(await send({ ...mail, text: 'stop' }), { status: 200 });
-  });
+  },
+);
 
 t.test('mail comes into a conversation of a channel only if it names it', async (t) => {
   const fixture = shared.withNewAccount();

@@ -5,7 +5,7 @@ import { saveUsageLimits } from '../../../db/accounts/usage.ts';
 import { requireZone } from '../../../supervisor/host-tools/recurrence.ts';
 import { RecurrenceClock } from '../../../supervisor/host-tools/recurrence-clock.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { connect as connectChannel, deliver } from '../delivery/channels.ts';
 import { CrashOnce, refuseNotices, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 import { startProcess } from '../supervisor-process.ts';
@@ -185,23 +185,22 @@ t.test('a reminder with the id of one that was deleted comes too', async (t) => 
   t.match(await transcript(fixture, session), [{ text: 'turn it on' }, { text: 'turn it off' }]);
 });
 
-if (isSoak())
-  t.test('a reminder comes whose position an earlier one had, as after a restore from a backup', async (t) => {
-    const fixture = shared.withNewAccount();
-    const session = await startSession(fixture);
-    const reminders = remindersOf(fixture, session);
-    for (const text of ['turn it on', 'turn it off']) {
-      const { body } = await reminders('POST', '', { text, at: inMs(0), to: 'agent', trigger: 'user' });
-      await eventually(async () => (await reminders('GET', `/${body.id}`)).body.lastOutcome === 'delivered');
-      // A restore continues the numbers after the greatest that is left.
-      const { rows } = await fixture.pool.query('DELETE FROM reminders WHERE session_id = $1 RETURNING position', [
-        session,
-      ]);
-      const [{ position }] = rows;
-      await fixture.pool.query(`SELECT setval('reminders_position_seq', $1, false)`, [position]);
-    }
-    t.match(await transcript(fixture, session), [{ text: 'turn it on' }, { text: 'turn it off' }]);
-  });
+soakTest(t, 'a reminder comes whose position an earlier one had, as after a restore from a backup', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await startSession(fixture);
+  const reminders = remindersOf(fixture, session);
+  for (const text of ['turn it on', 'turn it off']) {
+    const { body } = await reminders('POST', '', { text, at: inMs(0), to: 'agent', trigger: 'user' });
+    await eventually(async () => (await reminders('GET', `/${body.id}`)).body.lastOutcome === 'delivered');
+    // A restore continues the numbers after the greatest that is left.
+    const { rows } = await fixture.pool.query('DELETE FROM reminders WHERE session_id = $1 RETURNING position', [
+      session,
+    ]);
+    const [{ position }] = rows;
+    await fixture.pool.query(`SELECT setval('reminders_position_seq', $1, false)`, [position]);
+  }
+  t.match(await transcript(fixture, session), [{ text: 'turn it on' }, { text: 'turn it off' }]);
+});
 
 t.test('a reminder that is replaced while it is judged does not come, and the new one does in its time', async (t) => {
   const fixture = shared.withNewAccount();
@@ -369,35 +368,34 @@ t.test('while its account is suspended, it waits, because no plugin could judge 
   t.equal(await outcome(), 'cancelled', 'by the plugin that runs again');
 });
 
-if (isSoak())
-  t.test('a flood of one account is spread, and another account does not wait for it', async (t) => {
-    const [flood, calm] = [shared.withNewAccount(), shared.withNewAccount()];
-    const [flooded, session] = [await startSession(flood), await startSession(calm)];
-    await flood.pool.query(
-      `INSERT INTO reminders (session_id, id, account_id, digest, text, recipient, zone, starts_at, next_at, due_at)
+soakTest(t, 'a flood of one account is spread, and another account does not wait for it', async (t) => {
+  const [flood, calm] = [shared.withNewAccount(), shared.withNewAccount()];
+  const [flooded, session] = [await startSession(flood), await startSession(calm)];
+  await flood.pool.query(
+    `INSERT INTO reminders (session_id, id, account_id, digest, text, recipient, zone, starts_at, next_at, due_at)
      SELECT s.id, 'n' || n, s.account_id, '', 'flood', 'agent', 'UTC', now(), now(), now() - interval '1 minute'
        FROM sessions s, generate_series(1, 400) n WHERE s.id = $1
      UNION ALL
      SELECT s.id, 'n', s.account_id, '', 'calm', 'agent', 'UTC', now(), now(), now() FROM sessions s WHERE s.id = $2`,
-      [flooded, session],
-    );
-    await eventually(async () => (await transcript(calm, session)).length === 1);
-    const { rows } = await flood.pool.query(
-      `SELECT count(*)::int AS delivered FROM session_messages
+    [flooded, session],
+  );
+  await eventually(async () => (await transcript(calm, session)).length === 1);
+  const { rows } = await flood.pool.query(
+    `SELECT count(*)::int AS delivered FROM session_messages
       WHERE session_id = $1 AND position < (SELECT min(position) FROM session_messages WHERE session_id = $2)`,
-      [flooded, session],
-    );
-    t.ok(rows[0].delivered <= 50, `${rows[0].delivered} of the flood came before`);
-    await flood.pool.query('DELETE FROM reminders WHERE session_id = $1', [flooded]);
-    await flood.pool.query(
-      `INSERT INTO reminders (session_id, id, account_id, digest, text, recipient, zone, starts_at, next_at, due_at)
+    [flooded, session],
+  );
+  t.ok(rows[0].delivered <= 50, `${rows[0].delivered} of the flood came before`);
+  await flood.pool.query('DELETE FROM reminders WHERE session_id = $1', [flooded]);
+  await flood.pool.query(
+    `INSERT INTO reminders (session_id, id, account_id, digest, text, recipient, zone, starts_at, next_at, due_at)
      SELECT s.id, 'm' || n, s.account_id, '', '', '', 'UTC', now(), now() + interval '1 year', now() + interval '1 year'
        FROM sessions s, generate_series(1, 1000) n WHERE s.id = $1`,
-      [flooded],
-    );
-    const over = await remindersOf(flood, flooded)('POST', '', { text: 'x', at: inMs(HOUR_MS), trigger: 'user' });
-    t.match(over, { status: 409, body: { code: 'too_many', detail: /1000 reminders/ } });
-  });
+    [flooded],
+  );
+  const over = await remindersOf(flood, flooded)('POST', '', { text: 'x', at: inMs(HOUR_MS), trigger: 'user' });
+  t.match(over, { status: 409, body: { code: 'too_many', detail: /1000 reminders/ } });
+});
 
 t.test('hostile rules and zones are refused at once', async (t) => {
   const at = '2026-03-20T09:00:00Z';
@@ -547,59 +545,57 @@ async function scheduleBeforeFault(fault: RecurrenceClock['follow']) {
   };
 }
 
-if (isSoak())
-  t.test('a reminder whose next time takes too many steps ends with a notice', async (t) => {
-    const clock = new RecurrenceClock();
-    t.teardown(() => clock.close());
-    const start = '2026-11-30T09:00:00Z';
-    const { rule, count } = await clock.read('ann', 'FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29;COUNT=3', start, 'UTC');
-    const repeated = { repeat: rule, startsAt: start, zone: 'UTC', remaining: count };
-    const follow = (dueAt: string, remaining: number | null) =>
-      clock.follow('ann', { ...repeated, remaining }, dueAt, Date.parse(dueAt));
-    t.same(await follow(start, 3), { nextAt: '2028-02-29T09:00:00.000Z', remaining: 2, missed: 0 });
-    t.same(await follow('2028-02-29T09:00:00Z', 2), { nextAt: null, remaining: 2, missed: 0, isLost: true });
-    t.same(await follow('2028-02-29T09:00:00Z', 1), { nextAt: null, remaining: 1, missed: 0 }, 'the last of a COUNT');
+soakTest(t, 'a reminder whose next time takes too many steps ends with a notice', async (t) => {
+  const clock = new RecurrenceClock();
+  t.teardown(() => clock.close());
+  const start = '2026-11-30T09:00:00Z';
+  const { rule, count } = await clock.read('ann', 'FREQ=DAILY;BYMONTH=2;BYMONTHDAY=29;COUNT=3', start, 'UTC');
+  const repeated = { repeat: rule, startsAt: start, zone: 'UTC', remaining: count };
+  const follow = (dueAt: string, remaining: number | null) =>
+    clock.follow('ann', { ...repeated, remaining }, dueAt, Date.parse(dueAt));
+  t.same(await follow(start, 3), { nextAt: '2028-02-29T09:00:00.000Z', remaining: 2, missed: 0 });
+  t.same(await follow('2028-02-29T09:00:00Z', 2), { nextAt: null, remaining: 2, missed: 0, isLost: true });
+  t.same(await follow('2028-02-29T09:00:00Z', 1), { nextAt: null, remaining: 1, missed: 0 }, 'the last of a COUNT');
 
-    const one = await scheduleBeforeFault((accountId, { zone }) =>
-      clock.follow(accountId, { ...repeated, zone, remaining: null }, '2028-02-29T09:00:00Z', 0),
-    );
-    await one.release();
-    t.match(await one.show(), { nextAt: null, lastOutcome: 'delivered' });
-    t.match(await one.transcript(), [
-      { role: 'user', text: 'water' },
-      {
-        role: 'notice',
-        text: /has ended: its rule comes true too rarely/,
-        data: { kind: 'reminder_failed', notifyId: 'repeated' },
-      },
-      { role: 'user', text: 'bread' },
-    ]);
+  const one = await scheduleBeforeFault((accountId, { zone }) =>
+    clock.follow(accountId, { ...repeated, zone, remaining: null }, '2028-02-29T09:00:00Z', 0),
+  );
+  await one.release();
+  t.match(await one.show(), { nextAt: null, lastOutcome: 'delivered' });
+  t.match(await one.transcript(), [
+    { role: 'user', text: 'water' },
+    {
+      role: 'notice',
+      text: /has ended: its rule comes true too rarely/,
+      data: { kind: 'reminder_failed', notifyId: 'repeated' },
+    },
+    { role: 'user', text: 'bread' },
+  ]);
 
-    const lost = await scheduleBeforeFault(async (_, { remaining }) => {
-      return { nextAt: null, remaining, missed: 0, isLost: true };
-    });
-    during.set('reminder.due-judged', () => Promise.reject(new Error('a fault of the service')));
-    await lost.set('attempts = 11, due_at = now()');
-    await eventually(async () => (await lost.show()).lastOutcome === 'failed');
-    t.match(await lost.transcript(), [{ text: /internal error.* has ended: its rule comes true too rarely/ }]);
+  const lost = await scheduleBeforeFault(async (_, { remaining }) => {
+    return { nextAt: null, remaining, missed: 0, isLost: true };
   });
+  during.set('reminder.due-judged', () => Promise.reject(new Error('a fault of the service')));
+  await lost.set('attempts = 11, due_at = now()');
+  await eventually(async () => (await lost.show()).lastOutcome === 'failed');
+  t.match(await lost.transcript(), [{ text: /internal error.* has ended: its rule comes true too rarely/ }]);
+});
 
-if (isSoak())
-  t.test('a reminder whose next time is computed too slowly once repeats all the same', async (t) => {
-    const hasty = new RecurrenceClock({ followMs: 50 });
-    t.teardown(() => hasty.close());
-    const one = await scheduleBeforeFault((accountId, repeated, ...rest) =>
-      hasty.follow(accountId, { ...repeated, repeat: SLOW }, ...rest),
-    );
-    await one.release();
-    t.match(await one.show(), { nextAt: one.at, lastOutcome: null });
-    t.match(await one.transcript(), [{ text: 'bread' }], 'it keeps no other reminder of the account back');
-    t.equal(await one.attempts(), 1);
-    one.repair();
-    await one.set('due_at = now()');
-    await eventually(async () => (await one.show()).lastOutcome === 'delivered');
-    t.equal((await one.show()).nextAt, new Date(Date.parse(one.at) + HOUR_MS).toISOString());
-  });
+soakTest(t, 'a reminder whose next time is computed too slowly once repeats all the same', async (t) => {
+  const hasty = new RecurrenceClock({ followMs: 50 });
+  t.teardown(() => hasty.close());
+  const one = await scheduleBeforeFault((accountId, repeated, ...rest) =>
+    hasty.follow(accountId, { ...repeated, repeat: SLOW }, ...rest),
+  );
+  await one.release();
+  t.match(await one.show(), { nextAt: one.at, lastOutcome: null });
+  t.match(await one.transcript(), [{ text: 'bread' }], 'it keeps no other reminder of the account back');
+  t.equal(await one.attempts(), 1);
+  one.repair();
+  await one.set('due_at = now()');
+  await eventually(async () => (await one.show()).lastOutcome === 'delivered');
+  t.equal((await one.show()).nextAt, new Date(Date.parse(one.at) + HOUR_MS).toISOString());
+});
 
 t.test('a reminder whose next time is never computed ends after the last attempt, with a notice', async (t) => {
   const one = await scheduleBeforeFault(() => Promise.reject(new Error('the thread ended')));
@@ -614,29 +610,28 @@ t.test('a reminder whose next time is never computed ends after the last attempt
   t.match((await one.transcript()).at(-1), { ...notice, text: /next time could not be computed/ });
 });
 
-if (isSoak())
-  t.test('a reminder is not given up without its notice, unless the account has no room for it', async (t) => {
-    let calls = 0;
-    const fail = () => {
-      calls += 1;
-      return Promise.reject(new Error('the thread ended'));
-    };
-    const one = await scheduleBeforeFault(fail);
-    await refuseNotices(shared, one.session);
-    await one.set('attempts = 11, due_at = now()');
-    await eventually(async () => calls > 1);
-    t.match(await one.show(), { nextAt: one.at, lastOutcome: null }, 'while the notice cannot be written');
-    await shared.pool.query('DROP TRIGGER refuse_notice ON session_messages');
-    await eventually(async () => (await one.show()).lastOutcome === 'failed');
-    t.match(await one.transcript(), [{ role: 'notice', data: { kind: 'reminder_failed' } }]);
+soakTest(t, 'a reminder is not given up without its notice, unless the account has no room for it', async (t) => {
+  let calls = 0;
+  const fail = () => {
+    calls += 1;
+    return Promise.reject(new Error('the thread ended'));
+  };
+  const one = await scheduleBeforeFault(fail);
+  await refuseNotices(shared, one.session);
+  await one.set('attempts = 11, due_at = now()');
+  await eventually(async () => calls > 1);
+  t.match(await one.show(), { nextAt: one.at, lastOutcome: null }, 'while the notice cannot be written');
+  await shared.pool.query('DROP TRIGGER refuse_notice ON session_messages');
+  await eventually(async () => (await one.show()).lastOutcome === 'failed');
+  t.match(await one.transcript(), [{ role: 'notice', data: { kind: 'reminder_failed' } }]);
 
-    const full = await scheduleBeforeFault(fail);
-    t.teardown(() => saveUsageLimits(shared.pool, {}));
-    await saveUsageLimits(shared.pool, { transcripts: 1 });
-    await full.set('attempts = 11, due_at = now()');
-    await eventually(async () => (await full.show()).lastOutcome === 'failed');
-    t.same(await full.transcript(), []);
-  });
+  const full = await scheduleBeforeFault(fail);
+  t.teardown(() => saveUsageLimits(shared.pool, {}));
+  await saveUsageLimits(shared.pool, { transcripts: 1 });
+  await full.set('attempts = 11, due_at = now()');
+  await eventually(async () => (await full.show()).lastOutcome === 'failed');
+  t.same(await full.transcript(), []);
+});
 
 t.test('an error in the middle of a reminder postpones that one, and no other of the account', async (t) => {
   const fixture = shared.withNewAccount();
@@ -697,31 +692,30 @@ t.test('a reminder whose delivery was committed before a crash comes once', asyn
   t.match(await transcript(fixture, session), [{ text: 'last' }]);
 });
 
-if (isSoak())
-  t.test('a supervisor that is killed in the middle delivers each once', async (t) => {
-    const fixture = await startSupervisorFixture(t);
-    const session = await startSession(fixture);
-    await fixture.supervisor.stop();
-    await fixture.pool.query(
-      `INSERT INTO reminders (session_id, id, account_id, digest, text, recipient, zone, starts_at, next_at, due_at)
+soakTest(t, 'a supervisor that is killed in the middle delivers each once', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const session = await startSession(fixture);
+  await fixture.supervisor.stop();
+  await fixture.pool.query(
+    `INSERT INTO reminders (session_id, id, account_id, digest, text, recipient, zone, starts_at, next_at, due_at)
      SELECT s.id, 'k' || n, s.account_id, '', 'k' || n, 'agent', 'UTC', now(), now(), now() FROM sessions s, generate_series(1, 20) n WHERE s.id = $1`,
-      [session],
-    );
-    const count = async () =>
-      (await fixture.pool.query(`SELECT text FROM session_messages WHERE text LIKE 'k%'`)).rows.map(({ text }) => text);
-    // Reminders are delivered one after the other, and this one waits. Otherwise all could be delivered before the kill.
-    const holder = await fixture.pool.connect();
-    await holder.query('BEGIN');
-    await holder.query(`SELECT 1 FROM reminders WHERE session_id = $1 AND id = 'k10' FOR UPDATE`, [session]);
-    const killed = await startProcess(t, fixture);
-    await eventually(async () => (await count()).length > 0);
-    await killed.kill();
-    await holder.query('ROLLBACK');
-    holder.release();
-    t.ok((await count()).length < 20, 'it was killed in the middle');
-    const next = await startProcess(t, fixture);
-    await eventually(async () => (await count()).length >= 20);
-    const texts = await count();
-    t.equal(new Set(texts).size, texts.length, 'each once');
-    await next.stop();
-  });
+    [session],
+  );
+  const count = async () =>
+    (await fixture.pool.query(`SELECT text FROM session_messages WHERE text LIKE 'k%'`)).rows.map(({ text }) => text);
+  // Reminders are delivered one after the other, and this one waits. Otherwise all could be delivered before the kill.
+  const holder = await fixture.pool.connect();
+  await holder.query('BEGIN');
+  await holder.query(`SELECT 1 FROM reminders WHERE session_id = $1 AND id = 'k10' FOR UPDATE`, [session]);
+  const killed = await startProcess(t, fixture);
+  await eventually(async () => (await count()).length > 0);
+  await killed.kill();
+  await holder.query('ROLLBACK');
+  holder.release();
+  t.ok((await count()).length < 20, 'it was killed in the middle');
+  const next = await startProcess(t, fixture);
+  await eventually(async () => (await count()).length >= 20);
+  const texts = await count();
+  t.equal(new Set(texts).size, texts.length, 'each once');
+  await next.stop();
+});

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { noSshd, startSshd } from '../host/sshd.ts';
 import { CrashOnce, refuseNotices, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -23,8 +23,11 @@ const GUARD = `
     return { result: { content: [{ type: 'json', json: { ...part.json, stdout: part.json.stdout.replace('key', '[key]') } }] } };
   };`;
 
-if (isSoak())
-  t.test('the agents of an account run more commands at once than an installation may', { skip: noSshd }, async (t) => {
+soakTest(
+  t,
+  'the agents of an account run more commands at once than an installation may',
+  { skip: noSshd },
+  async (t) => {
     const sshd = await startSshd(t);
     const fixture = await startSupervisorFixture(t, { sshTargets: await sshd.targets({ accounts: ['ann'] }) });
     const session = `/sessions/${await fixture.session()}`;
@@ -37,7 +40,8 @@ if (isSoak())
     await Promise.race([states, eventually(async () => sshd.open() === 5)]);
     await writeFile(done, '');
     t.same(await states, [200, 200, 200, 200, 200]);
-  });
+  },
+);
 
 t.test('a command of an agent and of a person', { skip: noSshd }, async (t) => {
   const sshd = await startSshd(t);

@@ -1,7 +1,7 @@
 /** To-dos: one list of an account, through the REST interface and through tools, each step through its hook, also after a crash. */
 import t from 'tap';
 import { connect } from '../../../sdk/session/session.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import {
   CrashOnce,
   DuringSteps,
@@ -224,58 +224,56 @@ t.test('a call that a crash interrupts is made again, and has its effect once', 
   t.equal(listed.body.content[0].json.todos.length, items.length - 1);
 });
 
-if (isSoak())
-  t.test('a change that a crash interrupts is not made over a later one', async (t) => {
-    const crash = new CrashOnce();
-    const fixture = await startSupervisorFixture(t, { faultPoint: crash.faultPoint });
-    await fixture.install({ slug: 'policy', code: POLICY });
-    const session = await startSession(fixture);
-    const todo = `/sessions/${session}/todos/a`;
-    await fixture.call('POST', `/sessions/${session}/todos`, { id: 'a', title: 'Milk', trigger: 'user' });
-    await fixture.call('POST', `/sessions/${session}/turns`, { id: 't1', text: 'go', trigger: 'user' });
-    for (const [name, changes, later] of [
-      ['todo__update', { title: 'Buy milk' }, { title: 'Buy oat milk' }],
-      ['todo__complete', {}, { done: false }],
-    ] as const) {
-      const send = () =>
-        fixture.call('POST', `/sessions/${session}/turns/t1/calls/${name}`, {
-          name,
-          arguments: { id: 'a', ...changes },
-        });
-      crash.next = 'call.answered';
-      t.equal((await send()).status, 500);
-      t.equal(crash.next, '', 'the change was written, and the answer lost');
-      t.match((await fixture.call('PATCH', todo, { ...later, trigger: 'user' })).body, later);
-      const asked = (await fixture.readLog('asked')).length;
-      t.match((await send()).body, { isError: true, content: [{ text: /may have run: check/ }] }, name);
-      t.match((await fixture.call('GET', todo)).body, later, `${name}: the later change stays`);
-      t.equal((await fixture.readLog('asked')).length, asked, `${name}: no hook runs a second time`);
-    }
-  });
+soakTest(t, 'a change that a crash interrupts is not made over a later one', async (t) => {
+  const crash = new CrashOnce();
+  const fixture = await startSupervisorFixture(t, { faultPoint: crash.faultPoint });
+  await fixture.install({ slug: 'policy', code: POLICY });
+  const session = await startSession(fixture);
+  const todo = `/sessions/${session}/todos/a`;
+  await fixture.call('POST', `/sessions/${session}/todos`, { id: 'a', title: 'Milk', trigger: 'user' });
+  await fixture.call('POST', `/sessions/${session}/turns`, { id: 't1', text: 'go', trigger: 'user' });
+  for (const [name, changes, later] of [
+    ['todo__update', { title: 'Buy milk' }, { title: 'Buy oat milk' }],
+    ['todo__complete', {}, { done: false }],
+  ] as const) {
+    const send = () =>
+      fixture.call('POST', `/sessions/${session}/turns/t1/calls/${name}`, {
+        name,
+        arguments: { id: 'a', ...changes },
+      });
+    crash.next = 'call.answered';
+    t.equal((await send()).status, 500);
+    t.equal(crash.next, '', 'the change was written, and the answer lost');
+    t.match((await fixture.call('PATCH', todo, { ...later, trigger: 'user' })).body, later);
+    const asked = (await fixture.readLog('asked')).length;
+    t.match((await send()).body, { isError: true, content: [{ text: /may have run: check/ }] }, name);
+    t.match((await fixture.call('GET', todo)).body, later, `${name}: the later change stays`);
+    t.equal((await fixture.readLog('asked')).length, asked, `${name}: no hook runs a second time`);
+  }
+});
 
-if (isSoak())
-  t.test('two supervisors that create the same to-do at once answer the same', async (t) => {
-    const fixture = shared.withNewAccount();
-    const session = await startSession(fixture);
-    const create = (id: string, title: string) =>
-      fixture.call('POST', `/sessions/${session}/todos`, { id, title, trigger: 'user' });
-    t.equal((await create('a', 'bread')).status, 201);
-    for (const [id, title, answer] of [
-      ['b', 'bread', { status: 201, body: { id: 'b', title: 'bread' } }],
-      ['c', 'rolls', { status: 409, body: { code: 'id_reused' } }],
-    ] as const) {
-      // As the other supervisor writes it.
-      during.set('todo.judged', async () => {
-        await fixture.pool.query(
-          `INSERT INTO todos (account_id, id, digest, title, notes, created_by)
+soakTest(t, 'two supervisors that create the same to-do at once answer the same', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await startSession(fixture);
+  const create = (id: string, title: string) =>
+    fixture.call('POST', `/sessions/${session}/todos`, { id, title, trigger: 'user' });
+  t.equal((await create('a', 'bread')).status, 201);
+  for (const [id, title, answer] of [
+    ['b', 'bread', { status: 201, body: { id: 'b', title: 'bread' } }],
+    ['c', 'rolls', { status: 409, body: { code: 'id_reused' } }],
+  ] as const) {
+    // As the other supervisor writes it.
+    during.set('todo.judged', async () => {
+      await fixture.pool.query(
+        `INSERT INTO todos (account_id, id, digest, title, notes, created_by)
          SELECT todos.account_id, $2, digest, title, notes, created_by FROM todos JOIN sessions s USING (account_id)
           WHERE s.id = $1 AND todos.id = 'a'`,
-          [session, id],
-        );
-      });
-      t.match(await create(id, title), answer);
-    }
-  });
+        [session, id],
+      );
+    });
+    t.match(await create(id, title), answer);
+  }
+});
 
 t.test('there are only so many', async (t) => {
   const fixture = shared.withNewAccount();

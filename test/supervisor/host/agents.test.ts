@@ -7,7 +7,7 @@ import { limits } from '../../../sdk/contract/limits.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { MESSAGE_CHAIN_MAX } from '../../../supervisor/host/message-chains.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { connect } from '../delivery/channels.ts';
 import {
   asCommand,
@@ -101,38 +101,37 @@ t.test('a message passes agentMessage, then it is in the agent’s newest sessio
   t.match(await one('send', 'nobody', 'hi'), /no agent with this id/);
 });
 
-if (isSoak())
-  t.test('files that a hook adds to a sent or posted message are kept, with the type of their bytes', async (t) => {
-    const fixture = newAccount();
-    const sender = asCommand(`
+soakTest(t, 'files that a hook adds to a sent or posted message are kept, with the type of their bytes', async (t) => {
+  const fixture = newAccount();
+  const sender = asCommand(`
     if (args.id) return host.agents.send(args.id, 'a long text');
     return host.session.post('a long text');`);
-    await fixture.install({ slug: 'one', capabilities: ['host.agents', 'host.session'], code: sender });
-    const move = `async ({ message }) => {
+  await fixture.install({ slug: 'one', capabilities: ['host.agents', 'host.session'], code: sender });
+  const move = `async ({ message }) => {
     const { id } = await host.media.put(new TextEncoder().encode(message.text));
     return { message: { text: 'See the file.', attachments: [{ name: 'a', mediaType: 'image/png', mediaId: id }] } };
   }`;
-    await fixture.install({
-      slug: 'guard',
-      capabilities: ['host.media'],
-      code: `middleware.inboundMessage = ${move}; middleware.outboundMessage = ${move};`,
-    });
-    await fixture.install({
-      slug: 'later',
-      code: `const log = ({ message }) => host.log('asked', message.attachments);
-      middleware.inboundMessage = log; middleware.outboundMessage = log;`,
-    });
-    const agent = await fixture.call('POST', '/sessions', { agentId: 'planner', agentName: 'The planner' });
-    t.equal(agent.status, 201);
-    await runCommand(fixture, `${fixture.account}-one`, { id: 'planner' });
-    await runCommand(fixture, `${fixture.account}-one`, {});
-    const attachments = [{ name: 'a', mediaType: 'text/plain', mediaId: String }];
-    t.match(await messages(fixture), [
-      { role: 'user', text: 'See the file.', agent_id: 'planner', data: { attachments } },
-      { role: 'assistant', text: 'See the file.', data: { plugin: 'one', attachments } },
-    ]);
-    t.match(await fixture.readLog('asked'), [attachments, attachments], 'the next plugin gets the held file');
+  await fixture.install({
+    slug: 'guard',
+    capabilities: ['host.media'],
+    code: `middleware.inboundMessage = ${move}; middleware.outboundMessage = ${move};`,
   });
+  await fixture.install({
+    slug: 'later',
+    code: `const log = ({ message }) => host.log('asked', message.attachments);
+      middleware.inboundMessage = log; middleware.outboundMessage = log;`,
+  });
+  const agent = await fixture.call('POST', '/sessions', { agentId: 'planner', agentName: 'The planner' });
+  t.equal(agent.status, 201);
+  await runCommand(fixture, `${fixture.account}-one`, { id: 'planner' });
+  await runCommand(fixture, `${fixture.account}-one`, {});
+  const attachments = [{ name: 'a', mediaType: 'text/plain', mediaId: String }];
+  t.match(await messages(fixture), [
+    { role: 'user', text: 'See the file.', agent_id: 'planner', data: { attachments } },
+    { role: 'assistant', text: 'See the file.', data: { plugin: 'one', attachments } },
+  ]);
+  t.match(await fixture.readLog('asked'), [attachments, attachments], 'the next plugin gets the held file');
+});
 
 t.test('a message of a plugin comes into no conversation of a channel', async (t) => {
   const fixture = newAccount();
@@ -189,24 +188,23 @@ t.test('a message that a plugin posts is judged by the others', async (t) => {
   t.match(await fixture.readLog('refused'), [{ why: 'guard cancelled the operation: not this' }]);
 });
 
-if (isSoak())
-  t.test('a hook that posts messages about messages comes to an end', async (t) => {
-    const fixture = newAccount();
-    for (const slug of ['one', 'two'])
-      await fixture.install({
-        slug,
-        capabilities: ['host.session'],
-        code: `middleware.outboundMessage = async ({ message }) => {
+soakTest(t, 'a hook that posts messages about messages comes to an end', async (t) => {
+  const fixture = newAccount();
+  for (const slug of ['one', 'two'])
+    await fixture.install({
+      slug,
+      capabilities: ['host.session'],
+      code: `middleware.outboundMessage = async ({ message }) => {
         await host.session.post(message.text + '+').catch((error) => host.log('ended', { why: error.message }));
       };`,
-      });
-    const session = await fixture.session();
-    const context = { message: { id: 'm', text: 'x' }, target: 'user' };
-    await fixture.call('POST', `/sessions/${session}/hooks/outboundMessage`, { context });
-    const longest = Math.max(...(await messages(fixture)).map(({ text }) => text.length - 1));
-    t.equal(longest, MESSAGE_CHAIN_MAX);
-    t.match(await fixture.readLog('ended'), [{ why: /triggered further messages 3 times/ }]);
-  });
+    });
+  const session = await fixture.session();
+  const context = { message: { id: 'm', text: 'x' }, target: 'user' };
+  await fixture.call('POST', `/sessions/${session}/hooks/outboundMessage`, { context });
+  const longest = Math.max(...(await messages(fixture)).map(({ text }) => text.length - 1));
+  t.equal(longest, MESSAGE_CHAIN_MAX);
+  t.match(await fixture.readLog('ended'), [{ why: /triggered further messages 3 times/ }]);
+});
 
 t.test('a message may take as long as its hooks and the model that one of them asks', async (t) => {
   t.ok(hostCalls['agents.send'].timeoutMs > limits.chainBudgetMs + hostCalls['llm.complete'].timeoutMs);

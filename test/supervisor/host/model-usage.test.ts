@@ -5,7 +5,7 @@ import { readUsage, sweepUsage, USAGE_DAYS } from '../../../db/accounts/model-us
 import { removeInstallation } from '../../../db/installations/installation-removal.ts';
 import { untilDayLasts } from '../../fixtures/utc-day.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 import {
   openAi,
@@ -146,30 +146,28 @@ t.test('an answer that breaks off is not free, one that never came is', async (t
   t.same((await readUsage(fixture.pool, installationId)).total, usage);
 });
 
-if (isSoak())
-  t.test('an answer that breaks off while the model reasons is not free', async (t) => {
-    const fixture = unlimited.withNewAccount();
-    const { installationId } = await fixture.install({ ...asker, slug: 'thinker' });
-    server.answers = [
-      (response) => void stream(response).write(openAiReasoning('x'.repeat(400)), () => response.socket?.destroy()),
-    ];
-    t.match(await runCommand(fixture, 'thinker'), /main failed|main broke off/);
-    await eventually(async () => (await readUsage(fixture.pool, installationId)).total.inputTokens > 0);
-    const { total } = await readUsage(fixture.pool, installationId);
-    t.same(total, { answers: 0, inputTokens: 2, outputTokens: 100, cost: 202 });
-  });
+soakTest(t, 'an answer that breaks off while the model reasons is not free', async (t) => {
+  const fixture = unlimited.withNewAccount();
+  const { installationId } = await fixture.install({ ...asker, slug: 'thinker' });
+  server.answers = [
+    (response) => void stream(response).write(openAiReasoning('x'.repeat(400)), () => response.socket?.destroy()),
+  ];
+  t.match(await runCommand(fixture, 'thinker'), /main failed|main broke off/);
+  await eventually(async () => (await readUsage(fixture.pool, installationId)).total.inputTokens > 0);
+  const { total } = await readUsage(fixture.pool, installationId);
+  t.same(total, { answers: 0, inputTokens: 2, outputTokens: 100, cost: 202 });
+});
 
-if (isSoak())
-  t.test('a request whose plugin ends before the answer begins is not free', async (t) => {
-    const fixture = unlimited.withNewAccount();
-    const { installationId } = await fixture.install({ ...asker, slug: 'quitter' });
-    server.answers = [stream];
-    server.asked.length = 0;
-    const asking = runCommand(fixture, 'quitter');
-    await eventually(async () => server.asked.length === 1);
-    await fixture.supervisor.fleet.retire(installationId, 0);
-    await asking;
-    await eventually(async () => (await readUsage(fixture.pool, installationId)).total.inputTokens > 0);
-    const { total } = await readUsage(fixture.pool, installationId);
-    t.same(total, { answers: 0, inputTokens: 2, outputTokens: 0, cost: 2 });
-  });
+soakTest(t, 'a request whose plugin ends before the answer begins is not free', async (t) => {
+  const fixture = unlimited.withNewAccount();
+  const { installationId } = await fixture.install({ ...asker, slug: 'quitter' });
+  server.answers = [stream];
+  server.asked.length = 0;
+  const asking = runCommand(fixture, 'quitter');
+  await eventually(async () => server.asked.length === 1);
+  await fixture.supervisor.fleet.retire(installationId, 0);
+  await asking;
+  await eventually(async () => (await readUsage(fixture.pool, installationId)).total.inputTokens > 0);
+  const { total } = await readUsage(fixture.pool, installationId);
+  t.same(total, { answers: 0, inputTokens: 2, outputTokens: 0, cost: 2 });
+});

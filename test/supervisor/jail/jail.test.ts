@@ -17,7 +17,7 @@ import t from 'tap';
 import { noPluginUser, PLUGIN_USER } from '../../fixtures/foreign-user.ts';
 import { answering, breakers, endings } from '../../plugins/hostile-programs.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
-import { amount, isSoak, listCases } from '../../runner/soak.ts';
+import { amount, listCases, soakTest } from '../../runner/soak.ts';
 import { bundleOf, callTool, errorOf, isAlive, testChild, testJail, toolOf } from '../children/jailed-child.ts';
 import { isRunning } from './running-process.ts';
 
@@ -164,19 +164,18 @@ for (const [name, code] of listCases(bombs, 'the heap', 'memory off the heap')) 
 }
 
 // V8's middle compiler needs 280 MB for this one, and 1.4 GB for 5,000 branches.
-if (isSoak())
-  t.test('a hot function of 2,000 branches is compiled within the limit', async (t) => {
-    const child = testChild(t, await testJail(t, { residentMegabytes: RESIDENT_MB }));
-    const branches = Array.from(
-      { length: 2_000 },
-      (_, n) => `if ((i & ${n % 64}) === ${n % 64}) s += ${n}; else s ^= i;`,
-    );
-    await child.load(
-      bundleOf(`const hot = (i, s) => { ${branches.join('\n')} return s; };
+soakTest(t, 'a hot function of 2,000 branches is compiled within the limit', async (t) => {
+  const child = testChild(t, await testJail(t, { residentMegabytes: RESIDENT_MB }));
+  const branches = Array.from(
+    { length: 2_000 },
+    (_, n) => `if ((i & ${n % 64}) === ${n % 64}) s += ${n}; else s ^= i;`,
+  );
+  await child.load(
+    bundleOf(`const hot = (i, s) => { ${branches.join('\n')} return s; };
       ${toolOf('let s = 0; for (let i = 0; i < 20_000; i += 1) s = hot(i, s); return s;')}`),
-    );
-    t.match(await callTool(child, 'run', {}, 60_000), { outcome: 'answered' });
-  });
+  );
+  t.match(await callTool(child, 'run', {}, 60_000), { outcome: 'answered' });
+});
 
 t.test('limits of the process', async (t) => {
   const program = `const fs = require('fs'); process.stderr.write(JSON.stringify(process.report.getReport().userLimits)); setInterval(() => 0, 1e6);`;

@@ -12,7 +12,7 @@ import t from 'tap';
 import { checkTable } from '../../corpora/agreement-page.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { installPackages } from '../../runner/installed-packages.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const run = promisify(execFile);
@@ -49,33 +49,32 @@ await fixture.install({
 const url = `${service}/sessions/${await fixture.session()}/mcp`;
 const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
 
-if (isSoak())
-  t.test('the Inspector’s command line lists and calls', async (t) => {
-    const home = await temporaryFolder(t);
-    await installPackages(INSPECTOR);
-    const program = 'node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js';
-    const inspect = async (...args: string[]) => {
-      const flags = [
-        '--cli',
-        url,
-        '--transport',
-        'http',
-        '--header',
-        `Authorization: ${authorization}`,
-        '--format',
-        'json',
-      ];
-      const options = { env: { ...process.env, HOME: home }, cwd: home, timeout: PROGRAM_MS };
-      const { stdout } = await run(process.execPath, [join(INSPECTOR, program), ...flags, ...args], options);
-      return JSON.parse(stdout);
-    };
-    const listed = await inspect('--method', 'tools/list');
-    t.match(JSON.stringify(listed), /"name":"kit__test_simple_text"/);
-    const called = await inspect('--method', 'tools/call', '--tool-name', 'kit__test_simple_text');
-    t.match(JSON.stringify(called), /This is a simple text response/);
-    const prompted = await inspect('--method', 'prompts/get', '--prompt-name', 'kit__test_simple_prompt');
-    t.match(JSON.stringify(prompted), /This is a simple prompt/);
-  });
+soakTest(t, 'the Inspector’s command line lists and calls', async (t) => {
+  const home = await temporaryFolder(t);
+  await installPackages(INSPECTOR);
+  const program = 'node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js';
+  const inspect = async (...args: string[]) => {
+    const flags = [
+      '--cli',
+      url,
+      '--transport',
+      'http',
+      '--header',
+      `Authorization: ${authorization}`,
+      '--format',
+      'json',
+    ];
+    const options = { env: { ...process.env, HOME: home }, cwd: home, timeout: PROGRAM_MS };
+    const { stdout } = await run(process.execPath, [join(INSPECTOR, program), ...flags, ...args], options);
+    return JSON.parse(stdout);
+  };
+  const listed = await inspect('--method', 'tools/list');
+  t.match(JSON.stringify(listed), /"name":"kit__test_simple_text"/);
+  const called = await inspect('--method', 'tools/call', '--tool-name', 'kit__test_simple_text');
+  t.match(JSON.stringify(called), /This is a simple text response/);
+  const prompted = await inspect('--method', 'prompts/get', '--prompt-name', 'kit__test_simple_prompt');
+  t.match(JSON.stringify(prompted), /This is a simple prompt/);
+});
 
 /** Features that the suite assumes and a session does not have, each with the reason. */
 const NOT_OFFERED: Readonly<Record<string, string>> = {

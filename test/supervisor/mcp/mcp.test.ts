@@ -22,7 +22,7 @@ import { issueRecordedToken } from '../../../service/identity/recorded-tokens.ts
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { registerParts } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { storeKey, waitForKey } from '../held-handlers.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -290,55 +290,54 @@ t.test('prompts and resources are judged like calls of tools', async (t) => {
   t.match(await read(file), { blob: Buffer.from('%PDF-1.4 fine').toString('base64') }, 'a file that is let pass');
 });
 
-if (isSoak())
-  t.test('resources are listed in pages, each with one query', async (t) => {
-    const own = fixture.withNewAccount();
-    const names = Array.from({ length: 150 }, (_, index) => `s${index}`);
-    const { slug, versionId } = await own.install({
-      code: '',
-      files: Object.fromEntries(names.map((name) => [`skills/${name}/SKILL.md`, 'Knead.'])),
-    });
-    // One skill has more files than are listed of it.
-    await own.pool.query(
-      `INSERT INTO version_files (version_id, path, sha256, size_bytes)
+soakTest(t, 'resources are listed in pages, each with one query', async (t) => {
+  const own = fixture.withNewAccount();
+  const names = Array.from({ length: 150 }, (_, index) => `s${index}`);
+  const { slug, versionId } = await own.install({
+    code: '',
+    files: Object.fromEntries(names.map((name) => [`skills/${name}/SKILL.md`, 'Knead.'])),
+  });
+  // One skill has more files than are listed of it.
+  await own.pool.query(
+    `INSERT INTO version_files (version_id, path, sha256, size_bytes)
      SELECT version_id, format('skills/%s/%s.csv', skill, n), sha256, size_bytes
        FROM version_files, (VALUES ('s0', 3), ('s7', 400), ('s8', 600), ('s9', 1100)) AS s (skill, files),
             generate_series(1, files) AS n
       WHERE version_id = $1 AND path = 'skills/s0/SKILL.md'`,
-      [versionId],
-    );
-    const { client } = await connect(t, await own.session(), own.account);
-    await client.listTools();
-    const { query } = fixture.pool;
-    let queries = 0;
-    fixture.pool.query = ((...args: unknown[]) => {
-      if (String(args[0]).includes('version_files')) queries += 1;
-      return Reflect.apply(query, fixture.pool, args);
-    }) as typeof query;
-    t.teardown(() => {
-      fixture.pool.query = query;
-    });
-    const pages: string[][] = [];
-    let cursor: string | undefined;
-    do {
-      const before = queries;
-      const page = await client.listResources({ cursor });
-      t.equal(queries - before, 1);
-      pages.push(page.resources.map(({ uri }) => uri));
-      cursor = page.nextCursor;
-    } while (cursor !== undefined);
-    const listed = pages.flat();
-    t.equal(new Set(listed).size, listed.length);
-    t.same(
-      names.filter((name) => !listed.includes(`skill://${slug}__${name}/SKILL.md`)),
-      [],
-      'every skill is listed',
-    );
-    t.equal(listed.length, 150 + 3 + 400 + 600 + 1_000);
-    t.ok(pages.every((page) => page.length <= 1_100));
-    t.ok(pages.length > 2 && pages.length < 8, `${pages.length} pages`);
-    await t.rejects(client.listResources({ cursor: 'x' }), { code: -32_602, message: /cursor is invalid/ });
+    [versionId],
+  );
+  const { client } = await connect(t, await own.session(), own.account);
+  await client.listTools();
+  const { query } = fixture.pool;
+  let queries = 0;
+  fixture.pool.query = ((...args: unknown[]) => {
+    if (String(args[0]).includes('version_files')) queries += 1;
+    return Reflect.apply(query, fixture.pool, args);
+  }) as typeof query;
+  t.teardown(() => {
+    fixture.pool.query = query;
   });
+  const pages: string[][] = [];
+  let cursor: string | undefined;
+  do {
+    const before = queries;
+    const page = await client.listResources({ cursor });
+    t.equal(queries - before, 1);
+    pages.push(page.resources.map(({ uri }) => uri));
+    cursor = page.nextCursor;
+  } while (cursor !== undefined);
+  const listed = pages.flat();
+  t.equal(new Set(listed).size, listed.length);
+  t.same(
+    names.filter((name) => !listed.includes(`skill://${slug}__${name}/SKILL.md`)),
+    [],
+    'every skill is listed',
+  );
+  t.equal(listed.length, 150 + 3 + 400 + 600 + 1_000);
+  t.ok(pages.every((page) => page.length <= 1_100));
+  t.ok(pages.length > 2 && pages.length < 8, `${pages.length} pages`);
+  await t.rejects(client.listResources({ cursor: 'x' }), { code: -32_602, message: /cursor is invalid/ });
+});
 
 t.test('cancelling a call aborts its handler; a call with a progress token gets notifications', async (t) => {
   const { client } = await connect(t, session);
@@ -463,33 +462,32 @@ t.test('a message with more values than the protocol needs is refused before the
   t.equal((await send({ method: 'ping', params: { text: 'x'.repeat(MIB) } })).statusCode, 413, 'as long as a call');
 });
 
-if (isSoak())
-  t.test('each list of tools is made in a turn of the event loop of its own', async (t) => {
-    const { transport } = await connect(t, session);
-    const { pluginsCache } = fixture.supervisor;
-    const known = await pluginsCache.get(installed.accountId);
-    const turns = new Set<number>();
-    let turn = 0;
-    let countingTurns = setImmediate(countTurn);
-    function countTurn(): void {
-      turn += 1;
-      countingTurns = setImmediate(countTurn);
-    }
-    const watched = new Proxy(known, {
-      get(target, name) {
-        if (name === 'tools') turns.add(turn);
-        return Reflect.get(target, name);
-      },
-    });
-    const { get } = pluginsCache;
-    pluginsCache.get = async () => watched;
-    t.teardown(() => {
-      clearImmediate(countingTurns);
-      pluginsCache.get = get;
-    });
-    await sendLists(transport, 4);
-    t.equal(turns.size, 4);
+soakTest(t, 'each list of tools is made in a turn of the event loop of its own', async (t) => {
+  const { transport } = await connect(t, session);
+  const { pluginsCache } = fixture.supervisor;
+  const known = await pluginsCache.get(installed.accountId);
+  const turns = new Set<number>();
+  let turn = 0;
+  let countingTurns = setImmediate(countTurn);
+  function countTurn(): void {
+    turn += 1;
+    countingTurns = setImmediate(countTurn);
+  }
+  const watched = new Proxy(known, {
+    get(target, name) {
+      if (name === 'tools') turns.add(turn);
+      return Reflect.get(target, name);
+    },
   });
+  const { get } = pluginsCache;
+  pluginsCache.get = async () => watched;
+  t.teardown(() => {
+    clearImmediate(countingTurns);
+    pluginsCache.get = get;
+  });
+  await sendLists(transport, 4);
+  t.equal(turns.size, 4);
+});
 
 t.test('invalid protocol messages are rejected and leave no connection', async (t) => {
   const path = `/sessions/${session}/mcp`;
@@ -756,132 +754,127 @@ t.test('a missing secret is never asked for by form: the user is led to the cons
   t.equal(await completed.promise, (question as unknown as { elicitationId: string }).elicitationId);
 });
 
-if (isSoak())
-  t.test('a user whose client leaves in mid-question leaves it to another client', async (t) => {
-    const { own, tool, readInstallation } = await installUnconfigured(REQUIRED_SETTINGS);
-    const token = await own.issuer.issue(own.account);
-    const asked = Promise.withResolvers<void>();
-    const leaving = await connectUser(t, token, () => {
-      asked.resolve();
+soakTest(t, 'a user whose client leaves in mid-question leaves it to another client', async (t) => {
+  const { own, tool, readInstallation } = await installUnconfigured(REQUIRED_SETTINGS);
+  const token = await own.issuer.issue(own.account);
+  const asked = Promise.withResolvers<void>();
+  const leaving = await connectUser(t, token, () => {
+    asked.resolve();
+    return new Promise<ElicitResult>(() => undefined);
+  });
+  const left = leaving.callTool({ name: tool });
+  await asked.promise;
+  const staying = await connectUser(t, token, () => ({ action: 'accept', content: { city: 'Bern', unit: 'F' } }));
+  const second = staying.callTool({ name: tool });
+  // The server answers after it has read the call.
+  await staying.ping();
+  await Promise.all([t.rejects(left), leaving.close()]);
+  t.match(await second, { content: [{ text: 'Bern F' }], isError: false });
+  t.match(await readInstallation(), { status: 'ready' });
+});
+
+soakTest(t, 'an answer of a client that has left is not saved', async (t) => {
+  const { own, tool, installationId, readInstallation } = await installUnconfigured(REQUIRED_SETTINGS);
+  const token = await own.issuer.issue(own.account);
+  // The answer waits for the row, and meanwhile its client leaves.
+  const holder = await own.pool.connect();
+  t.teardown(() => holder.release());
+  await holder.query('BEGIN');
+  await holder.query('SELECT 1 FROM installations WHERE id = $1 FOR UPDATE', [installationId]);
+  const client = await connectUser(t, token, () => ({ action: 'accept', content: { city: 'Bern', unit: 'C' } }));
+  const control = new AbortController();
+  const call = client.callTool({ name: tool }, undefined, { signal: control.signal });
+  await untilLockIsAwaited(own.pool);
+  control.abort('enough');
+  await t.rejects(call);
+  // The server answers after it has read the cancellation.
+  await client.ping();
+  await holder.query('COMMIT');
+  // Behind the answer, which waited first.
+  await holder.query('SELECT 1 FROM installations WHERE id = $1 FOR UPDATE', [installationId]);
+  t.same(await readInstallation(), { settings: {}, status: 'needs_configuration' });
+});
+
+soakTest(t, 'the answer to a question about an old version is not saved, and the next call asks again', async (t) => {
+  const setup = await installUnconfigured({ settings: { city: { label: 'City', required: true } } });
+  const { own, code, tool, installationId, readInstallation } = setup;
+  const token = await own.issuer.issue(own.account);
+  const labels: string[] = [];
+  const replaceVersion = async (): Promise<void> => {
+    const versionId = await own.update(setup, { semVer: '1.1.0', code });
+    await setManifest(own, versionId, { settings: { city: { label: 'Full address', required: true } } });
+    await own.notify(installationId);
+  };
+  const client = await connectUser(t, token, async ({ requestedSchema }) => {
+    labels.push((requestedSchema as { properties: { city: { title: string } } }).properties.city.title);
+    if (labels.length === 1) await replaceVersion();
+    return { action: 'accept', content: { city: 'Bern' } };
+  });
+  t.match(await client.callTool({ name: tool }), {
+    isError: true,
+    content: [
+      { text: /before it has city\. The user was asked about a version that was replaced.*not saved.*call again/ },
+    ],
+  });
+  t.same(await readInstallation(), { settings: {}, status: 'needs_configuration' });
+  t.match(await client.callTool({ name: tool }), { isError: false });
+  t.same(labels, ['City', 'Full address']);
+  t.same(await readInstallation(), { settings: { city: 'Bern' }, status: 'ready' });
+});
+
+soakTest(t, 'a client that opens addresses only leads its user to the console for settings, too', async (t) => {
+  const { own, tool, installationId } = await installUnconfigured(REQUIRED_SETTINGS);
+  const token = await own.issuer.issue(own.account);
+  const configure = async (): Promise<void> => {
+    const settings = JSON.stringify({ city: 'Bern', unit: 'C' });
+    await own.pool.query(`UPDATE installations SET settings = $2, status = 'ready' WHERE id = $1`, [
+      installationId,
+      settings,
+    ]);
+    await own.notify(installationId);
+  };
+  const declining = await connectUser(t, token, () => ({ action: 'decline' }), { url: {} });
+  t.match(await declining.callTool({ name: tool }), {
+    isError: true,
+    content: [{ text: /did not answer with values/ }],
+  });
+  const cancelled: unknown[] = [];
+  // The user sets them without a look at the question.
+  const client = await connectUser(
+    t,
+    token,
+    async () => {
+      await configure();
       return new Promise<ElicitResult>(() => undefined);
-    });
-    const left = leaving.callTool({ name: tool });
-    await asked.promise;
-    const staying = await connectUser(t, token, () => ({ action: 'accept', content: { city: 'Bern', unit: 'F' } }));
-    const second = staying.callTool({ name: tool });
-    // The server answers after it has read the call.
-    await staying.ping();
-    await Promise.all([t.rejects(left), leaving.close()]);
-    t.match(await second, { content: [{ text: 'Bern F' }], isError: false });
-    t.match(await readInstallation(), { status: 'ready' });
-  });
+    },
+    { url: {} },
+  );
+  client.setNotificationHandler(CancelledNotificationSchema, ({ params }) => void cancelled.push(params.requestId));
+  t.match(await client.callTool({ name: tool }), { content: [{ text: 'Bern C' }], isError: false });
+  t.equal(cancelled.length, 1, 'the question is taken back');
+});
 
-if (isSoak())
-  t.test('an answer of a client that has left is not saved', async (t) => {
-    const { own, tool, installationId, readInstallation } = await installUnconfigured(REQUIRED_SETTINGS);
-    const token = await own.issuer.issue(own.account);
-    // The answer waits for the row, and meanwhile its client leaves.
-    const holder = await own.pool.connect();
-    t.teardown(() => holder.release());
-    await holder.query('BEGIN');
-    await holder.query('SELECT 1 FROM installations WHERE id = $1 FOR UPDATE', [installationId]);
-    const client = await connectUser(t, token, () => ({ action: 'accept', content: { city: 'Bern', unit: 'C' } }));
-    const control = new AbortController();
-    const call = client.callTool({ name: tool }, undefined, { signal: control.signal });
-    await untilLockIsAwaited(own.pool);
-    control.abort('enough');
-    await t.rejects(call);
-    // The server answers after it has read the cancellation.
-    await client.ping();
-    await holder.query('COMMIT');
-    // Behind the answer, which waited first.
-    await holder.query('SELECT 1 FROM installations WHERE id = $1 FOR UPDATE', [installationId]);
-    t.same(await readInstallation(), { settings: {}, status: 'needs_configuration' });
-  });
-
-if (isSoak())
-  t.test('the answer to a question about an old version is not saved, and the next call asks again', async (t) => {
-    const setup = await installUnconfigured({ settings: { city: { label: 'City', required: true } } });
-    const { own, code, tool, installationId, readInstallation } = setup;
-    const token = await own.issuer.issue(own.account);
-    const labels: string[] = [];
-    const replaceVersion = async (): Promise<void> => {
-      const versionId = await own.update(setup, { semVer: '1.1.0', code });
-      await setManifest(own, versionId, { settings: { city: { label: 'Full address', required: true } } });
-      await own.notify(installationId);
-    };
-    const client = await connectUser(t, token, async ({ requestedSchema }) => {
-      labels.push((requestedSchema as { properties: { city: { title: string } } }).properties.city.title);
-      if (labels.length === 1) await replaceVersion();
-      return { action: 'accept', content: { city: 'Bern' } };
-    });
-    t.match(await client.callTool({ name: tool }), {
-      isError: true,
-      content: [
-        { text: /before it has city\. The user was asked about a version that was replaced.*not saved.*call again/ },
-      ],
-    });
-    t.same(await readInstallation(), { settings: {}, status: 'needs_configuration' });
-    t.match(await client.callTool({ name: tool }), { isError: false });
-    t.same(labels, ['City', 'Full address']);
-    t.same(await readInstallation(), { settings: { city: 'Bern' }, status: 'ready' });
-  });
-
-if (isSoak())
-  t.test('a client that opens addresses only leads its user to the console for settings, too', async (t) => {
-    const { own, tool, installationId } = await installUnconfigured(REQUIRED_SETTINGS);
-    const token = await own.issuer.issue(own.account);
-    const configure = async (): Promise<void> => {
-      const settings = JSON.stringify({ city: 'Bern', unit: 'C' });
-      await own.pool.query(`UPDATE installations SET settings = $2, status = 'ready' WHERE id = $1`, [
-        installationId,
-        settings,
-      ]);
-      await own.notify(installationId);
-    };
-    const declining = await connectUser(t, token, () => ({ action: 'decline' }), { url: {} });
-    t.match(await declining.callTool({ name: tool }), {
-      isError: true,
-      content: [{ text: /did not answer with values/ }],
-    });
-    const cancelled: unknown[] = [];
-    // The user sets them without a look at the question.
-    const client = await connectUser(
-      t,
-      token,
-      async () => {
-        await configure();
-        return new Promise<ElicitResult>(() => undefined);
-      },
-      { url: {} },
-    );
-    client.setNotificationHandler(CancelledNotificationSchema, ({ params }) => void cancelled.push(params.requestId));
-    t.match(await client.callTool({ name: tool }), { content: [{ text: 'Bern C' }], isError: false });
-    t.equal(cancelled.length, 1, 'the question is taken back');
-  });
-
-if (isSoak())
-  t.test('a client that leaves while its user is in the console leaves nothing waiting', async (t) => {
-    const { own, tool } = await installUnconfigured({ secrets: { key: { required: true } } });
-    const token = await own.issuer.issue(own.account);
-    const asked = Promise.withResolvers<void>();
-    const client = await connectUser(
-      t,
-      token,
-      () => {
-        asked.resolve();
-        return { action: 'accept' };
-      },
-      { url: {} },
-    );
-    const control = new AbortController();
-    const call = client.callTool({ name: tool }, undefined, { signal: control.signal });
-    await asked.promise;
-    control.abort('enough');
-    await t.rejects(call);
-    const other = await connectUser(t, token, () => ({ action: 'decline' }), { url: {} });
-    t.match(await other.callTool({ name: tool }), { content: [{ text: /did not answer with values/ }] }, 'asked again');
-  });
+soakTest(t, 'a client that leaves while its user is in the console leaves nothing waiting', async (t) => {
+  const { own, tool } = await installUnconfigured({ secrets: { key: { required: true } } });
+  const token = await own.issuer.issue(own.account);
+  const asked = Promise.withResolvers<void>();
+  const client = await connectUser(
+    t,
+    token,
+    () => {
+      asked.resolve();
+      return { action: 'accept' };
+    },
+    { url: {} },
+  );
+  const control = new AbortController();
+  const call = client.callTool({ name: tool }, undefined, { signal: control.signal });
+  await asked.promise;
+  control.abort('enough');
+  await t.rejects(call);
+  const other = await connectUser(t, token, () => ({ action: 'decline' }), { url: {} });
+  t.match(await other.callTool({ name: tool }), { content: [{ text: /did not answer with values/ }] }, 'asked again');
+});
 
 t.test('clients read nothing of internal errors', async (t) => {
   const { client } = await connect(t, session);
@@ -896,32 +889,31 @@ t.test('clients read nothing of internal errors', async (t) => {
   t.equal((await client.listResources()).resources.length, 2);
 });
 
-if (isSoak())
-  t.test('a question that is not answered ends with its time', async (t) => {
-    // Any answer is too late.
-    const hasty = await startSupervisorFixture(t, { sessionApi: { mcpQuestionMs: 1 } });
-    await hasty.app.listen({ port: 0, host: '127.0.0.1' });
-    const plugin = await hasty.install({
-      slug: 'slow',
-      code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };`,
-      status: 'needs_configuration',
-    });
-    await hasty.pool.query('UPDATE versions SET manifest = manifest || $2 WHERE id = $1', [
-      plugin.versionId,
-      JSON.stringify(REQUIRED_SETTINGS),
-    ]);
-    const client = await connectUser(
-      t,
-      await hasty.issuer.issue('ann'),
-      () => new Promise<ElicitResult>(() => undefined),
-      { form: {} },
-      (hasty.app.server.address() as AddressInfo).port,
-    );
-    t.match(await client.callTool({ name: 'slow__one' }), {
-      isError: true,
-      content: [{ text: /did not answer in time/ }],
-    });
+soakTest(t, 'a question that is not answered ends with its time', async (t) => {
+  // Any answer is too late.
+  const hasty = await startSupervisorFixture(t, { sessionApi: { mcpQuestionMs: 1 } });
+  await hasty.app.listen({ port: 0, host: '127.0.0.1' });
+  const plugin = await hasty.install({
+    slug: 'slow',
+    code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };`,
+    status: 'needs_configuration',
   });
+  await hasty.pool.query('UPDATE versions SET manifest = manifest || $2 WHERE id = $1', [
+    plugin.versionId,
+    JSON.stringify(REQUIRED_SETTINGS),
+  ]);
+  const client = await connectUser(
+    t,
+    await hasty.issuer.issue('ann'),
+    () => new Promise<ElicitResult>(() => undefined),
+    { form: {} },
+    (hasty.app.server.address() as AddressInfo).port,
+  );
+  t.match(await client.callTool({ name: 'slow__one' }), {
+    isError: true,
+    content: [{ text: /did not answer in time/ }],
+  });
+});
 
 /** Sends one message over plain HTTP, because the official client waits for answers, and hides their texts behind its own. */
 async function post(path: string, account: string, connection: string | null, message: object, signal?: AbortSignal) {
@@ -951,81 +943,80 @@ async function initialize(path: string, account: string): Promise<string> {
   return response.headers.get('mcp-session-id') ?? `none: ${response.status}`;
 }
 
-if (isSoak())
-  t.test('a stream ends when all its calls are over, also where one was cancelled', async (t) => {
-    const path = `/sessions/${session}/mcp`;
-    const connection = await initialize(path, 'ann');
-    const call = (id: number | string, name: string, a = 1) => ({
-      jsonrpc: '2.0',
-      id,
-      method: 'tools/call',
-      params: { name, arguments: { a } },
-    });
-    /** Sends calls, and cancellations until they are answered, because the first may arrive before the calls. */
-    const cancelCalls = async (message: object, cancelled: readonly (number | string)[]) => {
-      let ended: string | null = null;
-      const answering = post(path, 'ann', connection, message).then(async (answer) => {
-        ended = await answer.text();
-      });
-      await eventually(async () => {
-        for (const requestId of cancelled) {
-          const notification = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } };
-          t.equal((await post(path, 'ann', connection, notification)).status, 202);
-        }
-        return ended !== null;
-      });
-      await answering;
-      return ended;
-    };
-    for (const id of [7, 0, 'x'])
-      t.equal(await cancelCalls(call(id, 'kit__wait'), [id]), '', 'a cancelled request has no answer');
-    t.match(await cancelCalls([call(8, 'kit__wait'), call(9, 'kit__add')], [8]), /"sum":2/, 'the other one has');
-    t.equal(await cancelCalls([call(10, 'kit__wait'), call(11, 'kit__wait')], [10, 11]), '');
-    const twice = await post(path, 'ann', connection, [call(12, 'kit__add', 1), call(12, 'kit__add', 2)]);
-    const answers = [...(await twice.text()).matchAll(/"structuredContent":\{"sum":(\d)\}.*"id":12\b/g)];
-    t.same(answers.map(([, sum]) => sum).toSorted(), ['2', '3'], 'two with the same id have an answer each');
+soakTest(t, 'a stream ends when all its calls are over, also where one was cancelled', async (t) => {
+  const path = `/sessions/${session}/mcp`;
+  const connection = await initialize(path, 'ann');
+  const call = (id: number | string, name: string, a = 1) => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'tools/call',
+    params: { name, arguments: { a } },
   });
+  /** Sends calls, and cancellations until they are answered, because the first may arrive before the calls. */
+  const cancelCalls = async (message: object, cancelled: readonly (number | string)[]) => {
+    let ended: string | null = null;
+    const answering = post(path, 'ann', connection, message).then(async (answer) => {
+      ended = await answer.text();
+    });
+    await eventually(async () => {
+      for (const requestId of cancelled) {
+        const notification = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } };
+        t.equal((await post(path, 'ann', connection, notification)).status, 202);
+      }
+      return ended !== null;
+    });
+    await answering;
+    return ended;
+  };
+  for (const id of [7, 0, 'x'])
+    t.equal(await cancelCalls(call(id, 'kit__wait'), [id]), '', 'a cancelled request has no answer');
+  t.match(await cancelCalls([call(8, 'kit__wait'), call(9, 'kit__add')], [8]), /"sum":2/, 'the other one has');
+  t.equal(await cancelCalls([call(10, 'kit__wait'), call(11, 'kit__wait')], [10, 11]), '');
+  const twice = await post(path, 'ann', connection, [call(12, 'kit__add', 1), call(12, 'kit__add', 2)]);
+  const answers = [...(await twice.text()).matchAll(/"structuredContent":\{"sum":(\d)\}.*"id":12\b/g)];
+  t.same(answers.map(([, sum]) => sum).toSorted(), ['2', '3'], 'two with the same id have an answer each');
+});
 
-if (isSoak())
-  t.test(
-    'a stream has the answers of its own calls: if one was cancelled, and if a newer one has the same id',
-    async (t) => {
-      const own = fixture.withNewAccount();
-      const installed = await own.install({
-        capabilities: ['host.storage'],
-        code: `
+soakTest(
+  t,
+  'a stream has the answers of its own calls: if one was cancelled, and if a newer one has the same id',
+  async (t) => {
+    const own = fixture.withNewAccount();
+    const installed = await own.install({
+      capabilities: ['host.storage'],
+      code: `
       tools.wait = { description: 'Waits', parameters: {}, handler: (args, ctx) => {
         host.log('begun');
         return new Promise((resolve) => ctx.signal.addEventListener('abort', () => { host.log('aborted'); resolve('x'); }));
       } };
       tools.hold = { description: 'Waits', parameters: {}, handler: async () => { ${waitForKey("'go on'")} return 'held'; } };`,
-      });
-      const path = `/sessions/${await own.session()}/mcp`;
-      const connection = await initialize(path, own.account);
-      const call = (id: number, tool: string) => ({
-        jsonrpc: '2.0',
-        id,
-        method: 'tools/call',
-        params: { name: `${installed.slug}__${tool}`, arguments: {} },
-      });
-      const answering = post(path, own.account, connection, [call(1, 'wait'), call(2, 'hold')]).then((answer) =>
-        answer.text(),
-      );
-      await eventually(async () => (await own.readLog('begun')).length === 1);
-      const cancellation = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } };
-      t.equal((await post(path, own.account, connection, cancellation)).status, 202);
-      await eventually(async () => (await own.readLog('aborted')).length === 1);
-      const newer = post(path, own.account, connection, call(2, 'wait')).then((answer) => answer.text());
-      await eventually(async () => (await own.readLog('begun')).length === 2);
-      await storeKey(own.pool, installed, 'go on');
-      const text = await answering;
-      t.match(text, /"held"/, 'the other one is answered');
-      t.notMatch(text, /"id":1\b/);
-      const cancelNewer = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 2 } };
-      t.equal((await post(path, own.account, connection, cancelNewer)).status, 202);
-      t.equal(await newer, '');
-    },
-  );
+    });
+    const path = `/sessions/${await own.session()}/mcp`;
+    const connection = await initialize(path, own.account);
+    const call = (id: number, tool: string) => ({
+      jsonrpc: '2.0',
+      id,
+      method: 'tools/call',
+      params: { name: `${installed.slug}__${tool}`, arguments: {} },
+    });
+    const answering = post(path, own.account, connection, [call(1, 'wait'), call(2, 'hold')]).then((answer) =>
+      answer.text(),
+    );
+    await eventually(async () => (await own.readLog('begun')).length === 1);
+    const cancellation = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 1 } };
+    t.equal((await post(path, own.account, connection, cancellation)).status, 202);
+    await eventually(async () => (await own.readLog('aborted')).length === 1);
+    const newer = post(path, own.account, connection, call(2, 'wait')).then((answer) => answer.text());
+    await eventually(async () => (await own.readLog('begun')).length === 2);
+    await storeKey(own.pool, installed, 'go on');
+    const text = await answering;
+    t.match(text, /"held"/, 'the other one is answered');
+    t.notMatch(text, /"id":1\b/);
+    const cancelNewer = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 2 } };
+    t.equal((await post(path, own.account, connection, cancelNewer)).status, 202);
+    t.equal(await newer, '');
+  },
+);
 
 t.test('a new connection takes the place of the account’s that was unused for longest', async (t) => {
   const own = fixture.withNewAccount();
@@ -1064,42 +1055,38 @@ t.test('a new connection takes the place of the account’s that was unused for 
   await Promise.all(streams.map(({ body }) => body?.cancel().catch(() => undefined)));
 });
 
-if (isSoak())
-  t.test(
-    'a new stream of a connection takes the place of the one before, which its client may have lost',
-    async (t) => {
-      const own = fixture.withNewAccount();
-      const path = `/sessions/${await own.session()}/mcp`;
-      const connection = await initialize(path, own.account);
-      const authorization = `Bearer ${await fixture.issuer.issue(own.account)}`;
-      const openStream = async (accept = 'text/event-stream') => {
-        const headers = { authorization, accept, 'mcp-session-id': connection };
-        const { status, body } = await fetch(`http://127.0.0.1:${port}${path}`, { headers });
-        t.teardown(() => body?.cancel().catch(() => undefined));
-        return { status, body };
-      };
-      const lost = await openStream();
-      t.equal(lost.status, 200);
-      t.equal((await openStream('application/json')).status, 406, 'a request that opens no stream ends none');
-      const opened = await openStream();
-      t.equal(opened.status, 200);
-      for await (const { data } of readEvents(lost.body)) t.equal(data, '', 'it ends');
-      await own.install({
-        slug: 'later',
-        code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };`,
-      });
-      const changes: string[] = [];
-      for await (const { data } of readEvents(opened.body)) {
-        if (data !== '') changes.push(JSON.parse(data).method.split('/')[1]);
-        if (changes.length === 4) break;
-      }
-      t.same(
-        changes,
-        ['tools', 'prompts', 'resources', 'tools'],
-        'what may have changed without a stream, and a change',
-      );
-    },
-  );
+soakTest(
+  t,
+  'a new stream of a connection takes the place of the one before, which its client may have lost',
+  async (t) => {
+    const own = fixture.withNewAccount();
+    const path = `/sessions/${await own.session()}/mcp`;
+    const connection = await initialize(path, own.account);
+    const authorization = `Bearer ${await fixture.issuer.issue(own.account)}`;
+    const openStream = async (accept = 'text/event-stream') => {
+      const headers = { authorization, accept, 'mcp-session-id': connection };
+      const { status, body } = await fetch(`http://127.0.0.1:${port}${path}`, { headers });
+      t.teardown(() => body?.cancel().catch(() => undefined));
+      return { status, body };
+    };
+    const lost = await openStream();
+    t.equal(lost.status, 200);
+    t.equal((await openStream('application/json')).status, 406, 'a request that opens no stream ends none');
+    const opened = await openStream();
+    t.equal(opened.status, 200);
+    for await (const { data } of readEvents(lost.body)) t.equal(data, '', 'it ends');
+    await own.install({
+      slug: 'later',
+      code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };`,
+    });
+    const changes: string[] = [];
+    for await (const { data } of readEvents(opened.body)) {
+      if (data !== '') changes.push(JSON.parse(data).method.split('/')[1]);
+      if (changes.length === 4) break;
+    }
+    t.same(changes, ['tools', 'prompts', 'resources', 'tools'], 'what may have changed without a stream, and a change');
+  },
+);
 
 t.test('errors are sentences, and repeat no code', async (t) => {
   const path = `/sessions/${session}/mcp`;
@@ -1122,8 +1109,10 @@ t.test('errors are sentences, and repeat no code', async (t) => {
   t.same(await send('resources/read', { uri: 'skill://x/y' }), { code: -32_002, message: 'No skill has this name.' });
 });
 
-if (isSoak())
-  t.test('wrong arguments are answered as errors of the protocol, with the id where the body is parsed', async (t) => {
+soakTest(
+  t,
+  'wrong arguments are answered as errors of the protocol, with the id where the body is parsed',
+  async (t) => {
     const path = `/sessions/${session}/mcp`;
     const connection = await initialize(path, 'ann');
     const authorization = `Bearer ${await fixture.issuer.issue('ann')}`;
@@ -1177,7 +1166,8 @@ if (isSoak())
       code: 'bad_request',
       message: /^params\.text: must not contain U\+0000/,
     });
-  });
+  },
+);
 
 t.test('no tool of the runtime is suggested to a client that cannot list it', async (t) => {
   const own = fixture.withNewAccount();

@@ -8,7 +8,7 @@ import { readHandlers, readPoints } from '../../../db/records/rollups.ts';
 import { supervisorMetrics } from '../../../supervisor/records/metric-table.ts';
 import { Rollups } from '../../../supervisor/records/rollups.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { connect, deliver, describeRequest, rowOf } from '../delivery/channels.ts';
 import { runCommand, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -167,27 +167,26 @@ t.test('no name from a user becomes a label, and the number of slugs is limited'
   t.match(text, 'slug="other"');
 });
 
-if (isSoak())
-  t.test('an account that calls many plugins leaves labels to those of others', async (t) => {
-    const fixture = await startSupervisorFixture(t, { metricSlugs: 4 });
-    const { metrics } = fixture.supervisor;
-    const call = (accountId: string, slug: string) =>
-      metrics.targetRan({ kind: 'commands', name: 'run' }, { installationId: slug, accountId, slug }, 'answered', 1);
-    for (const slug of ['ann-1', 'ann-2', 'ann-3', 'ann-4', 'ann-5']) call('ann', slug);
-    for (const slug of ['bob-1', 'bob-2', 'ann-1']) call('bob', slug);
-    call('cid', 'cid-1');
-    const text = await scrape(fixture);
-    const counts = [...text.matchAll(/bulkhead_invocations_total\{slug="([^"]+)".*\} (\d+)/g)].map((match) =>
-      match.slice(1),
-    );
-    t.same(counts.sort(), [
-      ['ann-1', '2'],
-      ['ann-2', '1'],
-      ['bob-1', '1'],
-      ['cid-1', '1'],
-      ['other', '4'],
-    ]);
-  });
+soakTest(t, 'an account that calls many plugins leaves labels to those of others', async (t) => {
+  const fixture = await startSupervisorFixture(t, { metricSlugs: 4 });
+  const { metrics } = fixture.supervisor;
+  const call = (accountId: string, slug: string) =>
+    metrics.targetRan({ kind: 'commands', name: 'run' }, { installationId: slug, accountId, slug }, 'answered', 1);
+  for (const slug of ['ann-1', 'ann-2', 'ann-3', 'ann-4', 'ann-5']) call('ann', slug);
+  for (const slug of ['bob-1', 'bob-2', 'ann-1']) call('bob', slug);
+  call('cid', 'cid-1');
+  const text = await scrape(fixture);
+  const counts = [...text.matchAll(/bulkhead_invocations_total\{slug="([^"]+)".*\} (\d+)/g)].map((match) =>
+    match.slice(1),
+  );
+  t.same(counts.sort(), [
+    ['ann-1', '2'],
+    ['ann-2', '1'],
+    ['bob-1', '1'],
+    ['cid-1', '1'],
+    ['other', '4'],
+  ]);
+});
 
 /** Its sums are written when a test says so. The last test stops it. */
 const manual = await startSupervisorFixture(t, { rollupsMs: 3_600_000 });
@@ -230,55 +229,53 @@ t.test('minutes are summed by handler in PostgreSQL, and summed again by a secon
   );
 });
 
-if (isSoak())
-  t.test('sums of a deleted installation are skipped without blocking others', async (t) => {
-    const fixture = manual.withNewAccount();
-    const installation = await fixture.install({ code: BUSY });
-    const { installationId, accountId } = installation;
-    const { rollups } = fixture.supervisor;
-    const gone = { installationId: 'gone', accountId };
-    rollups.called(gone, 'tools', 'x', 'ok', 1);
-    rollups.called(installation, 'tools', 'x', 'ok', 1);
-    rollups.used(gone, 'hostCalls');
-    await rollups.flush();
-    const { rows } = await fixture.pool.query(
-      'SELECT installation_id, calls FROM call_minutes WHERE installation_id = ANY ($1)',
-      [[installationId, 'gone']],
-    );
-    t.same(rows, [{ installation_id: installationId, calls: 1 }]);
-  });
+soakTest(t, 'sums of a deleted installation are skipped without blocking others', async (t) => {
+  const fixture = manual.withNewAccount();
+  const installation = await fixture.install({ code: BUSY });
+  const { installationId, accountId } = installation;
+  const { rollups } = fixture.supervisor;
+  const gone = { installationId: 'gone', accountId };
+  rollups.called(gone, 'tools', 'x', 'ok', 1);
+  rollups.called(installation, 'tools', 'x', 'ok', 1);
+  rollups.used(gone, 'hostCalls');
+  await rollups.flush();
+  const { rows } = await fixture.pool.query(
+    'SELECT installation_id, calls FROM call_minutes WHERE installation_id = ANY ($1)',
+    [[installationId, 'gone']],
+  );
+  t.same(rows, [{ installation_id: installationId, calls: 1 }]);
+});
 
-if (isSoak())
-  t.test('an installation has a limited number of rows in one minute, and every call is counted', async (t) => {
-    const fixture = manual.withNewAccount();
-    const installation = await fixture.install({ code: BUSY });
-    let minute = 1;
-    const now = () => Date.UTC(2000, 0, 1, 0, minute);
-    const rollups = new Rollups(fixture.pool, { now, flushMs: 3_600_000, onError: (error) => t.error(error) });
-    t.teardown(() => rollups.close());
-    const callAll = async () => {
-      for (let number = 0; number < 1_000; number += 1) rollups.called(installation, 'tools', `t${number}`, 'ok', 1);
-      rollups.called(installation, 'commands', 'late', 'error', 1);
-      await rollups.flush();
-    };
-    await callAll();
-    await callAll();
-    minute = 2;
-    rollups.called(installation, 'commands', 'late', 'ok', 1);
+soakTest(t, 'an installation has a limited number of rows in one minute, and every call is counted', async (t) => {
+  const fixture = manual.withNewAccount();
+  const installation = await fixture.install({ code: BUSY });
+  let minute = 1;
+  const now = () => Date.UTC(2000, 0, 1, 0, minute);
+  const rollups = new Rollups(fixture.pool, { now, flushMs: 3_600_000, onError: (error) => t.error(error) });
+  t.teardown(() => rollups.close());
+  const callAll = async () => {
+    for (let number = 0; number < 1_000; number += 1) rollups.called(installation, 'tools', `t${number}`, 'ok', 1);
+    rollups.called(installation, 'commands', 'late', 'error', 1);
     await rollups.flush();
-    const { rows } = await fixture.pool.query(
-      `SELECT extract(minute FROM minute)::int AS minute, kind, name, count(*) OVER (PARTITION BY minute)::int AS rows,
+  };
+  await callAll();
+  await callAll();
+  minute = 2;
+  rollups.called(installation, 'commands', 'late', 'ok', 1);
+  await rollups.flush();
+  const { rows } = await fixture.pool.query(
+    `SELECT extract(minute FROM minute)::int AS minute, kind, name, count(*) OVER (PARTITION BY minute)::int AS rows,
             calls, errors FROM call_minutes WHERE installation_id = $1 ORDER BY minute, name COLLATE "C", kind`,
-      [installation.installationId],
-    );
-    const other = { minute: 1, name: '(other)', rows: 102 };
-    t.match(rows.slice(0, 3), [
-      { ...other, kind: 'commands', calls: 2, errors: 2 },
-      { ...other, kind: 'tools', calls: 1_800 },
-      { name: 't0', calls: 2 },
-    ]);
-    t.match(rows.at(-1), { minute: 2, kind: 'commands', name: 'late', rows: 1, calls: 1 });
-  });
+    [installation.installationId],
+  );
+  const other = { minute: 1, name: '(other)', rows: 102 };
+  t.match(rows.slice(0, 3), [
+    { ...other, kind: 'commands', calls: 2, errors: 2 },
+    { ...other, kind: 'tools', calls: 1_800 },
+    { name: 't0', calls: 2 },
+  ]);
+  t.match(rows.at(-1), { minute: 2, kind: 'commands', name: 'late', rows: 1, calls: 1 });
+});
 
 t.test('a stopping supervisor writes its sums', async (t) => {
   const fixture = manual.withNewAccount();

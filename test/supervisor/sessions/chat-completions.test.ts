@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { bulkhead } from '../../../sdk/adapters/ai-sdk.ts';
 import { connect } from '../../../sdk/session/client.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const operatorLog: string[] = [];
@@ -238,30 +238,29 @@ t.test('each piece leaves before the plugin has the next', async (t) => {
   t.equal(await command('ended', 'gated'), 'aborted: false');
 });
 
-if (isSoak())
-  t.test('tool calls in pieces', async (t) => {
-    const deltas = [];
-    let finish = '';
-    for await (const { choices } of await stream('calls')) {
-      deltas.push(...(choices[0]?.delta.tool_calls ?? []));
-      finish = choices[0]?.finish_reason ?? finish;
-    }
-    t.same(deltas, [
-      { index: 0, id: 'c1', type: 'function', function: { name: 'add', arguments: '' } },
-      { index: 0, function: { arguments: '{"a": 2, ' } },
-      { index: 0, function: { arguments: '"b": 3}' } },
-      { index: 1, id: 'c2', type: 'function', function: { name: 'stop', arguments: '{}' } },
-    ]);
-    t.equal(finish, 'tool_calls');
-    const provider = createOpenAICompatible({ name: 'drip', baseURL, apiKey: token });
-    const streamed = streamText({ model: provider(drip), prompt: 'calls' });
-    t.match(await streamed.toolCalls, [
-      { toolName: 'add', input: { a: 2, b: 3 } },
-      { toolName: 'stop', input: {} },
-    ]);
-    const { choices } = await client.chat.completions.create({ model: drip, messages: say('calls') });
-    t.match(choices[0]?.message, { content: 'So: ', tool_calls: [{ id: 'c1' }, { id: 'c2' }] }, 'whole as well');
-  });
+soakTest(t, 'tool calls in pieces', async (t) => {
+  const deltas = [];
+  let finish = '';
+  for await (const { choices } of await stream('calls')) {
+    deltas.push(...(choices[0]?.delta.tool_calls ?? []));
+    finish = choices[0]?.finish_reason ?? finish;
+  }
+  t.same(deltas, [
+    { index: 0, id: 'c1', type: 'function', function: { name: 'add', arguments: '' } },
+    { index: 0, function: { arguments: '{"a": 2, ' } },
+    { index: 0, function: { arguments: '"b": 3}' } },
+    { index: 1, id: 'c2', type: 'function', function: { name: 'stop', arguments: '{}' } },
+  ]);
+  t.equal(finish, 'tool_calls');
+  const provider = createOpenAICompatible({ name: 'drip', baseURL, apiKey: token });
+  const streamed = streamText({ model: provider(drip), prompt: 'calls' });
+  t.match(await streamed.toolCalls, [
+    { toolName: 'add', input: { a: 2, b: 3 } },
+    { toolName: 'stop', input: {} },
+  ]);
+  const { choices } = await client.chat.completions.create({ model: drip, messages: say('calls') });
+  t.match(choices[0]?.message, { content: 'So: ', tool_calls: [{ id: 'c1' }, { id: 'c2' }] }, 'whole as well');
+});
 
 t.test('an error in mid-stream ends it, in OpenAI’s form', async (t) => {
   const read = async (content: string) => {
@@ -342,27 +341,26 @@ t.test('closing the request aborts the plugin', async (t) => {
   t.notMatch(operatorLog.join(''), /the runtime closed the request/, 'which is no error that operators hear of');
 });
 
-if (isSoak())
-  t.test('a caller that leaves before it reads the last piece ends the call', async (t) => {
-    const own = fixture.withNewAccount();
-    const { accountId } = await own.install({ slug: 'brain', code: WHOLE });
-    const plugin = (await own.supervisor.pluginsCache.get(accountId)).plugins[0];
-    if (!plugin) throw new Error('it is not installed');
-    const left = new AbortController();
-    const result = await own.supervisor.fleet.invoke(plugin, {
-      target: { kind: 'providers', name: 'whole' },
-      invocationId: randomUUID(),
-      session: null,
-      deadlineAt: Date.now() + 60_000,
-      context: { settings: {}, request: { messages: [], model: 'm' } },
-      signal: left.signal,
-      onDelta: () => {
-        left.abort();
-        return new Promise(() => undefined);
-      },
-    });
-    t.match(result, { kind: 'unavailable', message: 'its caller left before it read the answer' });
+soakTest(t, 'a caller that leaves before it reads the last piece ends the call', async (t) => {
+  const own = fixture.withNewAccount();
+  const { accountId } = await own.install({ slug: 'brain', code: WHOLE });
+  const plugin = (await own.supervisor.pluginsCache.get(accountId)).plugins[0];
+  if (!plugin) throw new Error('it is not installed');
+  const left = new AbortController();
+  const result = await own.supervisor.fleet.invoke(plugin, {
+    target: { kind: 'providers', name: 'whole' },
+    invocationId: randomUUID(),
+    session: null,
+    deadlineAt: Date.now() + 60_000,
+    context: { settings: {}, request: { messages: [], model: 'm' } },
+    signal: left.signal,
+    onDelta: () => {
+      left.abort();
+      return new Promise(() => undefined);
+    },
   });
+  t.match(result, { kind: 'unavailable', message: 'its caller left before it read the answer' });
+});
 
 t.test('a session’s provider streams to the client of the session API', async (t) => {
   const sessions = connect({ url: baseURL.slice(0, -'/v1'.length), token });
@@ -426,12 +424,11 @@ t.test('the JSON in texts of a body is bounded, too', async (t) => {
   t.match(await ask(''), { status: 200 }, 'of a tool without parameters, as some models write it');
 });
 
-if (isSoak())
-  t.test('a stream that outlasts its supervisor breaks off', async (t) => {
-    const lasting = await stream('words open-2');
-    const read = async () => {
-      for await (const { choices } of lasting)
-        if (choices[0]?.delta.content === 'jumps') await fixture.supervisor.stop(Promise.resolve());
-    };
-    await t.rejects(read());
-  });
+soakTest(t, 'a stream that outlasts its supervisor breaks off', async (t) => {
+  const lasting = await stream('words open-2');
+  const read = async () => {
+    for await (const { choices } of lasting)
+      if (choices[0]?.delta.content === 'jumps') await fixture.supervisor.stop(Promise.resolve());
+  };
+  await t.rejects(read());
+});

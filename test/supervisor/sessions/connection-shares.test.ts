@@ -7,7 +7,7 @@ import { RowStreams } from '../../../service/http/row-streams.ts';
 import { Batch } from '../../../supervisor/records/batch.ts';
 import { eventually } from '../../runner/eventually.ts';
 import type { Teardown } from '../../runner/harness.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t);
@@ -55,20 +55,19 @@ t.test('many slow lists of one account do not delay the calls of another', async
   for (const { status } of await Promise.all(lists)) t.equal(status, 200);
 });
 
-if (isSoak())
-  t.test('many slow calls whose body is read do not either', async (t) => {
-    const [slow, other] = [fixture.withNewAccount(), fixture.withNewAccount()];
-    const session = await slow.session();
-    const unlock = await lockTable(t, 'session_messages');
-    const added = Array.from({ length: CALLS }, () =>
-      slow.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'hello' }] }),
-    );
-    await untilAllWait();
-    await other.session();
-    await eventually(() => countWaiting(pool) === CALLS - OF_ONE);
-    await unlock();
-    for (const { status } of await Promise.all(added)) t.equal(status, 200);
-  });
+soakTest(t, 'many slow calls whose body is read do not either', async (t) => {
+  const [slow, other] = [fixture.withNewAccount(), fixture.withNewAccount()];
+  const session = await slow.session();
+  const unlock = await lockTable(t, 'session_messages');
+  const added = Array.from({ length: CALLS }, () =>
+    slow.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'hello' }] }),
+  );
+  await untilAllWait();
+  await other.session();
+  await eventually(() => countWaiting(pool) === CALLS - OF_ONE);
+  await unlock();
+  for (const { status } of await Promise.all(added)) t.equal(status, 200);
+});
 
 t.test('many slow host calls of a plugin do not either', async (t) => {
   const [slow, other] = [fixture.withNewAccount(), fixture.withNewAccount()];

@@ -1,7 +1,7 @@
 /** Tools that the runtime performs itself pass the same hooks as all others, once for each call. */
 import t from 'tap';
 import { connect } from '../../../sdk/session/session.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { type Reply, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 let crashAt = '';
@@ -98,21 +98,20 @@ t.test('a call is judged, handed to the runtime, and its result judged', async (
   t.match(await turn('POST', '/t1/calls/c4/result', result), { status: 409, body: { code: 'turn_ended' } });
 });
 
-if (isSoak())
-  t.test('a result whose keys come in another order is the same result', async (t) => {
-    const fixture = shared.withNewAccount();
-    const session = (await fixture.call('POST', '/sessions', { agentId: 'a', tools: [LIST_FILES] })).body.id;
-    const turn = (path: string, body: object): Promise<Reply> =>
-      fixture.call('POST', `/sessions/${session}/turns${path}`, body);
-    await turn('', { id: 't1', text: 'hello', trigger: 'user' });
-    await turn('/t1/calls/c1', { name: 'list-files' });
-    const answer = (json: object) => turn('/t1/calls/c1/result', { content: [{ type: 'json', json }] });
-    const files = { names: ['a', 'b'], sizes: { a: 1, b: 2 } };
-    const judged = { content: [{ type: 'json', json: files }], isError: false };
-    t.same((await answer(files)).body, judged);
-    t.same((await answer({ sizes: { b: 2, a: 1 }, names: ['a', 'b'] })).body, judged);
-    t.match(await answer({ ...files, names: ['b', 'a'] }), { status: 409, body: { code: 'id_reused' } });
-  });
+soakTest(t, 'a result whose keys come in another order is the same result', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = (await fixture.call('POST', '/sessions', { agentId: 'a', tools: [LIST_FILES] })).body.id;
+  const turn = (path: string, body: object): Promise<Reply> =>
+    fixture.call('POST', `/sessions/${session}/turns${path}`, body);
+  await turn('', { id: 't1', text: 'hello', trigger: 'user' });
+  await turn('/t1/calls/c1', { name: 'list-files' });
+  const answer = (json: object) => turn('/t1/calls/c1/result', { content: [{ type: 'json', json }] });
+  const files = { names: ['a', 'b'], sizes: { a: 1, b: 2 } };
+  const judged = { content: [{ type: 'json', json: files }], isError: false };
+  t.same((await answer(files)).body, judged);
+  t.same((await answer({ sizes: { b: 2, a: 1 }, names: ['a', 'b'] })).body, judged);
+  t.match(await answer({ ...files, names: ['b', 'a'] }), { status: 409, body: { code: 'id_reused' } });
+});
 
 t.test('a prompt has the JSON of a result, and of a picture its type and size', async (t) => {
   const fixture = shared.withNewAccount();
@@ -248,17 +247,16 @@ t.test('a crash between the steps hands a call over once and judges a result onc
   }
 });
 
-if (isSoak())
-  t.test('a call that a crash interrupted waits where its tool cannot be looked up', async (t) => {
-    const { fixture, turn } = await openFixture();
-    const call = { name: 'list-files', arguments: { path: '~' }, attempt: 'a1' };
-    crashAt = 'call.claimed';
-    t.equal((await turn('POST', '/t1/calls/c1', call)).status, 500);
-    await fixture.pool.query('ALTER TABLE session_tools RENAME TO away');
-    t.equal((await turn('POST', '/t1/calls/c1', call)).status, 500);
-    await fixture.pool.query('ALTER TABLE away RENAME TO session_tools');
-    t.match(await turn('POST', '/t1/calls/c1', call), { status: 202, body: { isRepeated: false } }, 'it never ran');
-  });
+soakTest(t, 'a call that a crash interrupted waits where its tool cannot be looked up', async (t) => {
+  const { fixture, turn } = await openFixture();
+  const call = { name: 'list-files', arguments: { path: '~' }, attempt: 'a1' };
+  crashAt = 'call.claimed';
+  t.equal((await turn('POST', '/t1/calls/c1', call)).status, 500);
+  await fixture.pool.query('ALTER TABLE session_tools RENAME TO away');
+  t.equal((await turn('POST', '/t1/calls/c1', call)).status, 500);
+  await fixture.pool.query('ALTER TABLE away RENAME TO session_tools');
+  t.match(await turn('POST', '/t1/calls/c1', call), { status: 202, body: { isRepeated: false } }, 'it never ran');
+});
 
 t.test('the client performs its tools in a turn', async (t) => {
   const fixture = shared.withNewAccount();

@@ -4,7 +4,7 @@ import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { deleteAgent } from '../../../db/accounts/agents.ts';
 import { readUsage, saveUsageLimits } from '../../../db/accounts/usage.ts';
 import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t);
@@ -124,77 +124,74 @@ async function openTurn(slug: string, code: string) {
   return { account, output };
 }
 
-if (isSoak())
-  t.test('full transcripts refuse pieces of open texts that a plugin makes long, until there is room', async (t) => {
-    const OUTPUTS = 12;
-    const JUDGED_CHARS = 10_000;
-    const JUDGED_BYTES = 3 * JUDGED_CHARS;
-    /** At least what a short piece takes. */
-    const SHORT_BYTES = 1_000;
-    const long = '一'.repeat(JUDGED_CHARS);
-    const code = `middleware.outboundMessage = { stream: true, handler: ({ message: { text } }) => {
+soakTest(t, 'full transcripts refuse pieces of open texts that a plugin makes long, until there is room', async (t) => {
+  const OUTPUTS = 12;
+  const JUDGED_CHARS = 10_000;
+  const JUDGED_BYTES = 3 * JUDGED_CHARS;
+  /** At least what a short piece takes. */
+  const SHORT_BYTES = 1_000;
+  const long = '一'.repeat(JUDGED_CHARS);
+  const code = `middleware.outboundMessage = { stream: true, handler: ({ message: { text } }) => {
     if (text === 'b') return { message: { text: '一'.repeat(${JUDGED_CHARS}) } };
   } };`;
-    const { account, output } = await openTurn('streaming', code);
-    const ids = Array.from({ length: OUTPUTS }, (_, index) => `o${index}`);
-    for (const id of ids) t.match((await output({ id, piece: 0, text: 'a' })).body, { show: 'a', state: 'open' });
-    const { transcripts = 0 } = await usageOf(account);
-    const limit = transcripts + 3 * JUDGED_BYTES + OUTPUTS * SHORT_BYTES;
-    await saveUsageLimits(pool, { transcripts: limit });
-    const send = (id: string) => output({ id, piece: 1, text: 'b' });
-    const statuses: number[] = [];
-    for (const id of ids) statuses.push((await send(id)).status);
-    const expected = ids.map((_, index) => (index < 3 ? 200 : 413));
-    t.same(statuses, expected);
-    t.match(await send('o11'), refused('transcripts'), 'again');
-    const { transcripts: used = 0 } = await usageOf(account);
-    t.ok(used <= limit, `${used} of ${limit} bytes`);
-    t.match((await send('o0')).body, { show: long }, 'one that was judged is answered as before');
-    await saveUsageLimits(pool, {});
-    t.match((await send('o11')).body, { show: long, state: 'open' });
-    t.match((await output({ id: 'o11', piece: 2, text: 'c', done: true })).body, { show: 'c', state: 'passed' });
-  });
+  const { account, output } = await openTurn('streaming', code);
+  const ids = Array.from({ length: OUTPUTS }, (_, index) => `o${index}`);
+  for (const id of ids) t.match((await output({ id, piece: 0, text: 'a' })).body, { show: 'a', state: 'open' });
+  const { transcripts = 0 } = await usageOf(account);
+  const limit = transcripts + 3 * JUDGED_BYTES + OUTPUTS * SHORT_BYTES;
+  await saveUsageLimits(pool, { transcripts: limit });
+  const send = (id: string) => output({ id, piece: 1, text: 'b' });
+  const statuses: number[] = [];
+  for (const id of ids) statuses.push((await send(id)).status);
+  const expected = ids.map((_, index) => (index < 3 ? 200 : 413));
+  t.same(statuses, expected);
+  t.match(await send('o11'), refused('transcripts'), 'again');
+  const { transcripts: used = 0 } = await usageOf(account);
+  t.ok(used <= limit, `${used} of ${limit} bytes`);
+  t.match((await send('o0')).body, { show: long }, 'one that was judged is answered as before');
+  await saveUsageLimits(pool, {});
+  t.match((await send('o11')).body, { show: long, state: 'open' });
+  t.match((await output({ id: 'o11', piece: 2, text: 'c', done: true })).body, { show: 'c', state: 'passed' });
+});
 
-if (isSoak())
-  t.test('full transcripts refuse the files that a plugin adds to an empty text', async (t) => {
-    const code = `middleware.outboundMessage = ({ message: { text } }) => {
+soakTest(t, 'full transcripts refuse the files that a plugin adds to an empty text', async (t) => {
+  const code = `middleware.outboundMessage = ({ message: { text } }) => {
     const file = { name: 'f', mediaType: 'text/plain', url: 'https://example.com/' + 'x'.repeat(4000) };
     return { message: { text: '', attachments: text === 'files' ? Array.from({ length: 50 }, () => file) : [] } };
   };`;
-    const { account, output } = await openTurn('filing', code);
-    const { transcripts = 0 } = await usageOf(account);
-    await saveUsageLimits(pool, { transcripts: transcripts + 100_000 });
-    const send = () => output({ id: 'o1', text: 'files' });
-    t.match(await send(), refused('transcripts'));
-    t.match(await usageOf(account), { transcripts }, 'nothing of it was added');
-    t.match((await output({ id: 'o2', text: 'none' })).body, { state: 'passed', attachments: [] });
-    await saveUsageLimits(pool, {});
-    const sent = await send();
-    t.equal(sent.body.attachments.length, 50);
-    await saveUsageLimits(pool, { transcripts: 1 });
-    t.same((await send()).body, sent.body, 'one that was judged is answered as before');
-  });
+  const { account, output } = await openTurn('filing', code);
+  const { transcripts = 0 } = await usageOf(account);
+  await saveUsageLimits(pool, { transcripts: transcripts + 100_000 });
+  const send = () => output({ id: 'o1', text: 'files' });
+  t.match(await send(), refused('transcripts'));
+  t.match(await usageOf(account), { transcripts }, 'nothing of it was added');
+  t.match((await output({ id: 'o2', text: 'none' })).body, { state: 'passed', attachments: [] });
+  await saveUsageLimits(pool, {});
+  const sent = await send();
+  t.equal(sent.body.attachments.length, 50);
+  await saveUsageLimits(pool, { transcripts: 1 });
+  t.same((await send()).body, sent.body, 'one that was judged is answered as before');
+});
 
-if (isSoak())
-  t.test('a piece that is stored is answered as before while transcripts are full', async (t) => {
-    const code = `middleware.outboundMessage = { stream: true, handler: ({ message: { text } }) =>
+soakTest(t, 'a piece that is stored is answered as before while transcripts are full', async (t) => {
+  const code = `middleware.outboundMessage = { stream: true, handler: ({ message: { text } }) =>
     ({ message: { text: text.toUpperCase() } }) };`;
-    const { output } = await openTurn('shouting', code);
-    const send = (piece: number, text: string, done = false, id = 'o1') => output({ id, piece, text, done });
-    const [short, long] = ['a', 'b'.repeat(2_000)];
-    t.match((await send(0, short)).body, { show: 'A' });
-    t.match((await send(1, long)).body, { show: long.toUpperCase() });
-    await saveUsageLimits(pool, { transcripts: 1 });
-    t.match((await send(0, short)).body, { show: 'A' });
-    t.match((await send(1, long)).body, { show: long.toUpperCase() });
-    t.match((await send(1, long.replace('b', 'c'))).body, { code: 'id_reused' });
-    t.match(await send(2, long), refused('transcripts'), 'a new piece');
-    t.match(await send(0, short, false, 'o2'), refused('transcripts'), 'the first piece of a new text');
-    await saveUsageLimits(pool, {});
-    t.match((await send(2, long, true)).body, { show: long.toUpperCase(), state: 'passed' });
-    await saveUsageLimits(pool, { transcripts: 1 });
-    t.match((await send(2, long, true)).body, { show: long.toUpperCase(), state: 'passed' }, 'the last piece');
-  });
+  const { output } = await openTurn('shouting', code);
+  const send = (piece: number, text: string, done = false, id = 'o1') => output({ id, piece, text, done });
+  const [short, long] = ['a', 'b'.repeat(2_000)];
+  t.match((await send(0, short)).body, { show: 'A' });
+  t.match((await send(1, long)).body, { show: long.toUpperCase() });
+  await saveUsageLimits(pool, { transcripts: 1 });
+  t.match((await send(0, short)).body, { show: 'A' });
+  t.match((await send(1, long)).body, { show: long.toUpperCase() });
+  t.match((await send(1, long.replace('b', 'c'))).body, { code: 'id_reused' });
+  t.match(await send(2, long), refused('transcripts'), 'a new piece');
+  t.match(await send(0, short, false, 'o2'), refused('transcripts'), 'the first piece of a new text');
+  await saveUsageLimits(pool, {});
+  t.match((await send(2, long, true)).body, { show: long.toUpperCase(), state: 'passed' });
+  await saveUsageLimits(pool, { transcripts: 1 });
+  t.match((await send(2, long, true)).body, { show: long.toUpperCase(), state: 'passed' }, 'the last piece');
+});
 
 t.test('a full event queue stops what would add to it, not what makes room', async (t) => {
   await saveUsageLimits(pool, {});
@@ -208,34 +205,33 @@ t.test('a full event queue stops what would add to it, not what makes room', asy
   t.equal(theirs.status, 201, 'an account without listeners has no event to keep');
 });
 
-if (isSoak())
-  t.test('the events of a deletion of many sessions stay near the quota', async (t) => {
-    const LISTENERS = 3;
-    const SESSIONS = 2_000;
-    /** The events of one batch, each of which counts about 800 bytes. */
-    const BATCH_BYTES = 1_000 * 1_000;
-    const LIMIT = 500_000;
-    await saveUsageLimits(pool, {});
-    const { account, install } = fixture.withNewAccount();
-    const listens = 'events.sessionDeleted = () => {};';
-    const status = 'paused';
-    for (let n = 0; n < LISTENERS; n += 1) await install({ slug: `deaf-${n}`, code: listens, account, status });
-    const { id: accountId } = await findOrCreateAccount(pool, account);
-    await pool.query(
-      `INSERT INTO agents (id, account_id, name, instructions, size_bytes) VALUES ('many', $1, 'A', '', 1)`,
-      [accountId],
-    );
-    await pool.query(
-      `INSERT INTO sessions (id, account_id, agent_id, agent_name)
+soakTest(t, 'the events of a deletion of many sessions stay near the quota', async (t) => {
+  const LISTENERS = 3;
+  const SESSIONS = 2_000;
+  /** The events of one batch, each of which counts about 800 bytes. */
+  const BATCH_BYTES = 1_000 * 1_000;
+  const LIMIT = 500_000;
+  await saveUsageLimits(pool, {});
+  const { account, install } = fixture.withNewAccount();
+  const listens = 'events.sessionDeleted = () => {};';
+  const status = 'paused';
+  for (let n = 0; n < LISTENERS; n += 1) await install({ slug: `deaf-${n}`, code: listens, account, status });
+  const { id: accountId } = await findOrCreateAccount(pool, account);
+  await pool.query(
+    `INSERT INTO agents (id, account_id, name, instructions, size_bytes) VALUES ('many', $1, 'A', '', 1)`,
+    [accountId],
+  );
+  await pool.query(
+    `INSERT INTO sessions (id, account_id, agent_id, agent_name)
      SELECT 'many' || n, $1, 'many', 'A' FROM generate_series(1, $2::int) n`,
-      [accountId, SESSIONS],
-    );
-    await saveUsageLimits(pool, { deliveries: LIMIT });
-    t.ok(await deleteAgent(pool, fixture.supervisor.queues, { accountId }, 'many'));
-    t.equal((await pool.query('SELECT 1 FROM sessions WHERE account_id = $1', [accountId])).rowCount, 0);
-    const { deliveries = 0 } = await usageOf(account);
-    t.ok(deliveries > LIMIT && deliveries < LIMIT + BATCH_BYTES, `${deliveries} bytes of ${LIMIT}`);
-  });
+    [accountId, SESSIONS],
+  );
+  await saveUsageLimits(pool, { deliveries: LIMIT });
+  t.ok(await deleteAgent(pool, fixture.supervisor.queues, { accountId }, 'many'));
+  t.equal((await pool.query('SELECT 1 FROM sessions WHERE account_id = $1', [accountId])).rowCount, 0);
+  const { deliveries = 0 } = await usageOf(account);
+  t.ok(deliveries > LIMIT && deliveries < LIMIT + BATCH_BYTES, `${deliveries} bytes of ${LIMIT}`);
+});
 
 t.test('workspaces, media and storage are counted; media are refused before they reach the disk', async (t) => {
   await saveUsageLimits(pool, {});

@@ -7,7 +7,7 @@ import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { queueReply } from '../../../supervisor/sessions/replies.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import { storeKey, waitForKey } from '../held-handlers.ts';
 import { DuringSteps, type SupervisorFixture, startSupervisorFixture, withOwnSlugs } from '../supervisor-fixture.ts';
@@ -265,32 +265,33 @@ t.test('a reply that waited is judged by a plugin that is required since', async
   t.equal((await fixture.readLog('asked')).length, 5, 'a reply that the plugin has judged is not judged again');
 });
 
-if (isSoak())
-  t.test('a reply whose plugin is paused while a plugin judges it waits until it is resumed', async (t) => {
-    const fixture = newAccount();
-    const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
-    await deliver(fixture, made, await connect(fixture, made), ['x']);
-    const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
-    await fixture.change(made, `status = 'paused'`);
-    t.equal((await fixture.call('POST', `/sessions/${session}/replies`, { text: 'hello' })).status, 202);
-    const code = `middleware.outboundMessage = async () => {
+soakTest(t, 'a reply whose plugin is paused while a plugin judges it waits until it is resumed', async (t) => {
+  const fixture = newAccount();
+  const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
+  await deliver(fixture, made, await connect(fixture, made), ['x']);
+  const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
+  await fixture.change(made, `status = 'paused'`);
+  t.equal((await fixture.call('POST', `/sessions/${session}/replies`, { text: 'hello' })).status, 202);
+  const code = `middleware.outboundMessage = async () => {
     await host.storage.set('asked', true);
     ${waitForKey("'go on'")}
   };`;
-    const guard = await fixture.install({ slug: 'guard', capabilities: ['host.storage'], code, required: true });
-    await fixture.change(made, `status = 'ready'`);
-    await eventually(() => readStorageValue(fixture.pool, guard.installationId, 'asked'));
-    await fixture.change(made, `status = 'paused'`);
-    await storeKey(fixture.pool, guard, 'go on');
-    const row = async () => (await listReplies(fixture))[0];
-    await eventually(async () => (await row()).last_error === 'the installation is not ready: paused');
-    t.equal(await readStorageValue(fixture.pool, made.installationId, 'sent'), null);
-    await fixture.change(made, `status = 'ready'`);
-    await eventually(async () => (await row()).state === 'delivered');
-  });
+  const guard = await fixture.install({ slug: 'guard', capabilities: ['host.storage'], code, required: true });
+  await fixture.change(made, `status = 'ready'`);
+  await eventually(() => readStorageValue(fixture.pool, guard.installationId, 'asked'));
+  await fixture.change(made, `status = 'paused'`);
+  await storeKey(fixture.pool, guard, 'go on');
+  const row = async () => (await listReplies(fixture))[0];
+  await eventually(async () => (await row()).last_error === 'the installation is not ready: paused');
+  t.equal(await readStorageValue(fixture.pool, made.installationId, 'sent'), null);
+  await fixture.change(made, `status = 'ready'`);
+  await eventually(async () => (await row()).state === 'delivered');
+});
 
-if (isSoak())
-  t.test('an answer is judged by a plugin that is required between its output and the end of its turn', async (t) => {
+soakTest(
+  t,
+  'an answer is judged by a plugin that is required between its output and the end of its turn',
+  async (t) => {
     const fixture = newAccount();
     const made = await fixture.install({ slug: 'desk', capabilities: ['host.storage'], code: CODE });
     await deliver(fixture, made, await connect(fixture, made), ['x']);
@@ -309,7 +310,8 @@ if (isSoak())
     const sent = JSON.parse((await readStorageValue(fixture.pool, made.installationId, 'sent')) ?? '[]');
     t.match(sent, [{ conversationKey: 'k', text: 'hello', attachments: [] }]);
     t.equal(sent.length, 1);
-  });
+  },
+);
 
 t.test('a reply that waited is not sent while a plugin that is required since does not run', async (t) => {
   const fixture = await startSupervisorFixture(t, { deliveryWaits: Array.from({ length: 100 }, () => 1) });
@@ -330,18 +332,17 @@ t.test('a reply that waited is not sent while a plugin that is required since do
   await eventually(async () => (await row()).state === 'delivered');
 });
 
-if (isSoak())
-  t.test('an attempt whose reply cannot be read counts as failed', async (t) => {
-    const fixture = newAccount();
-    const made = await fixture.install({ slug: 'desk', code: CODE });
-    const { id: channelId, routingId } = await connect(fixture, made);
-    const { installationId, accountId } = made;
-    const address = { channelId, routingId, installationId, accountId, conversationKey: 'k' };
-    await insertReply(fixture.pool, { ...address, id: `broken-${fixture.account}`, body: Buffer.from('{') });
-    const row = async () => (await listReplies(fixture))[0];
-    await eventually(async () => /the reply could not be read or judged/.test((await row()).last_error));
-    t.match(await row(), { state: 'pending', attempts: 1 });
-  });
+soakTest(t, 'an attempt whose reply cannot be read counts as failed', async (t) => {
+  const fixture = newAccount();
+  const made = await fixture.install({ slug: 'desk', code: CODE });
+  const { id: channelId, routingId } = await connect(fixture, made);
+  const { installationId, accountId } = made;
+  const address = { channelId, routingId, installationId, accountId, conversationKey: 'k' };
+  await insertReply(fixture.pool, { ...address, id: `broken-${fixture.account}`, body: Buffer.from('{') });
+  const row = async () => (await listReplies(fixture))[0];
+  await eventually(async () => /the reply could not be read or judged/.test((await row()).last_error));
+  t.match(await row(), { state: 'pending', attempts: 1 });
+});
 
 t.test('a reply that a required plugin did not see is not sent, and may be sent again', async (t) => {
   const fixture = newAccount();

@@ -11,7 +11,7 @@ import { emptyForClear } from '../../../db/sessions/session-removal.ts';
 import { createSession } from '../../../db/sessions/sessions.ts';
 import { removeInTime } from '../../../service/http/removal-time.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { amount, isSoak } from '../../runner/soak.ts';
+import { amount, soakTest } from '../../runner/soak.ts';
 import {
   asCommand,
   type Installed,
@@ -174,39 +174,38 @@ t.test('a removal that was interrupted is completed when it is repeated, and eac
   t.notOk(await deleteAgent(pool, supervisor.queues, { accountId }, agentId));
 });
 
-if (isSoak())
-  t.test('a conversation that starts during a disconnect is removed', async (t) => {
-    const fixture = openAccount();
-    const of = await fixture.install({ slug: 'desk', code: EARS });
-    const { accountId, installationId } = of;
-    const { pool, supervisor } = fixture;
-    await pool.query(
-      `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('d', $1, $2, 'd', 'd')`,
-      [installationId, accountId],
-    );
-    const { promise: held, resolve: isHeld } = Promise.withResolvers<void>();
-    const { promise: going, resolve: goOn } = Promise.withResolvers<void>();
-    const starting = inTransaction(pool, async (tx) => {
-      const agent = await lockChannelAgent(tx, 'd');
-      isHeld();
-      await going;
-      const session = await createSession(tx, { accountId, agentId: agent?.id ?? '', agentName: 'A', channelId: 'd' });
-      await bindConversation(tx, { channelId: 'd', key: 'k', sessionId: session.id });
-    });
-    await held;
-    const ending = deleteChannelWithSessions(pool, supervisor.queues, { accountId, installationId, channelId: 'd' });
-    const waits = async () =>
-      (
-        await pool.query(
-          `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%FROM channels%'`,
-        )
-      ).rows.length > 0;
-    await eventually(waits);
-    goOn();
-    await Promise.all([starting, ending]);
-    t.same(await sessionIds(fixture, accountId), []);
-    t.equal(await inTransaction(pool, (tx) => lockChannelAgent(tx, 'd')), null);
+soakTest(t, 'a conversation that starts during a disconnect is removed', async (t) => {
+  const fixture = openAccount();
+  const of = await fixture.install({ slug: 'desk', code: EARS });
+  const { accountId, installationId } = of;
+  const { pool, supervisor } = fixture;
+  await pool.query(
+    `INSERT INTO channels (id, installation_id, account_id, name, routing_id) VALUES ('d', $1, $2, 'd', 'd')`,
+    [installationId, accountId],
+  );
+  const { promise: held, resolve: isHeld } = Promise.withResolvers<void>();
+  const { promise: going, resolve: goOn } = Promise.withResolvers<void>();
+  const starting = inTransaction(pool, async (tx) => {
+    const agent = await lockChannelAgent(tx, 'd');
+    isHeld();
+    await going;
+    const session = await createSession(tx, { accountId, agentId: agent?.id ?? '', agentName: 'A', channelId: 'd' });
+    await bindConversation(tx, { channelId: 'd', key: 'k', sessionId: session.id });
   });
+  await held;
+  const ending = deleteChannelWithSessions(pool, supervisor.queues, { accountId, installationId, channelId: 'd' });
+  const waits = async () =>
+    (
+      await pool.query(
+        `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%FROM channels%'`,
+      )
+    ).rows.length > 0;
+  await eventually(waits);
+  goOn();
+  await Promise.all([starting, ending]);
+  t.same(await sessionIds(fixture, accountId), []);
+  t.equal(await inTransaction(pool, (tx) => lockChannelAgent(tx, 'd')), null);
+});
 
 t.test('no way of removing sessions deletes many rows in one statement', async (t) => {
   const fixture = await startSupervisorFixture(t);
@@ -281,166 +280,160 @@ t.test('no way of removing sessions deletes many rows in one statement', async (
   }
 });
 
-if (isSoak())
-  t.test('a clear that is interrupted after its batches leaves what belongs to open turns', async (t) => {
-    const fixture = openAccount();
-    const { pool } = fixture;
-    const { accountId } = await fixture.install({ slug: 'ears', code: EARS });
-    const { id } = await createSession(pool, { accountId, agentId: 'x', agentName: 'A', channelId: null });
-    const ENDED = SWEEP_BATCH + 1;
-    await pool.query(
-      `INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds, lease_until, state)
+soakTest(t, 'a clear that is interrupted after its batches leaves what belongs to open turns', async (t) => {
+  const fixture = openAccount();
+  const { pool } = fixture;
+  const { accountId } = await fixture.install({ slug: 'ears', code: EARS });
+  const { id } = await createSession(pool, { accountId, agentId: 'x', agentName: 'A', channelId: null });
+  const ENDED = SWEEP_BATCH + 1;
+  await pool.query(
+    `INSERT INTO turns (session_id, id, account_id, sender, trigger, digest, system_prompt, model, runtime, lease_seconds, lease_until, state)
      SELECT $1, 't' || n, $2, 'user', 'user', '', '', '', 'r', 1, now(), CASE n WHEN 1 THEN 'open' WHEN 2 THEN 'judging' ELSE 'ended' END
        FROM generate_series(1, $3::int) n`,
-      [id, accountId, ENDED + 2],
+    [id, accountId, ENDED + 2],
+  );
+  for (const sql of [
+    `INSERT INTO turn_outputs (session_id, turn_id, id, account_id, pieces, is_held) SELECT $1, id, 'o', $2, 1, false`,
+    `INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown) SELECT $1, id, 'o', 1, $2, '', false`,
+    `INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name) SELECT $1, id, 'c', '', $2, 'x'`,
+  ])
+    await pool.query(`${sql} FROM turns WHERE session_id = $1`, [id, accountId]);
+  const readStates = async () =>
+    (
+      await pool.query('SELECT state, count(*)::int AS count FROM turns WHERE session_id = $1 GROUP BY 1 ORDER BY 1', [
+        id,
+      ])
+    ).rows;
+  const readTurnIds = async (table: string) =>
+    (await pool.query(`SELECT turn_id AS id FROM ${table} WHERE session_id = $1 ORDER BY 1`, [id])).rows.map(
+      (row) => row.id,
     );
-    for (const sql of [
-      `INSERT INTO turn_outputs (session_id, turn_id, id, account_id, pieces, is_held) SELECT $1, id, 'o', $2, 1, false`,
-      `INSERT INTO turn_pieces (session_id, turn_id, output_id, piece, account_id, text, is_shown) SELECT $1, id, 'o', 1, $2, '', false`,
-      `INSERT INTO tool_calls (session_id, turn_id, call_id, digest, account_id, name) SELECT $1, id, 'c', '', $2, 'x'`,
-    ])
-      await pool.query(`${sql} FROM turns WHERE session_id = $1`, [id, accountId]);
-    const readStates = async () =>
-      (
-        await pool.query(
-          'SELECT state, count(*)::int AS count FROM turns WHERE session_id = $1 GROUP BY 1 ORDER BY 1',
-          [id],
-        )
-      ).rows;
-    const readTurnIds = async (table: string) =>
-      (await pool.query(`SELECT turn_id AS id FROM ${table} WHERE session_id = $1 ORDER BY 1`, [id])).rows.map(
-        (row) => row.id,
-      );
-    const tables = ['turn_outputs', 'turn_pieces', 'tool_calls'];
-    await emptyForClear(pool, { accountId, id });
-    t.same(await readStates(), [
-      { state: 'cleared', count: ENDED },
-      { state: 'judging', count: 1 },
-      { state: 'open', count: 1 },
-    ]);
-    for (const table of tables) t.same(await readTurnIds(table), ['t1', 't2'], table);
-    t.equal((await fixture.call('POST', `/sessions/${id}/clear`, { reason: 'r', by: 'user' })).status, 200);
-    t.same(await readStates(), [{ state: 'cleared', count: ENDED + 2 }]);
-    for (const table of tables) t.same(await readTurnIds(table), [], table);
-  });
+  const tables = ['turn_outputs', 'turn_pieces', 'tool_calls'];
+  await emptyForClear(pool, { accountId, id });
+  t.same(await readStates(), [
+    { state: 'cleared', count: ENDED },
+    { state: 'judging', count: 1 },
+    { state: 'open', count: 1 },
+  ]);
+  for (const table of tables) t.same(await readTurnIds(table), ['t1', 't2'], table);
+  t.equal((await fixture.call('POST', `/sessions/${id}/clear`, { reason: 'r', by: 'user' })).status, 200);
+  t.same(await readStates(), [{ state: 'cleared', count: ENDED + 2 }]);
+  for (const table of tables) t.same(await readTurnIds(table), [], table);
+});
 
-if (isSoak())
-  t.test('removals of an account take turns, and one that waits for another ends in its time', async (t) => {
-    const fixture = await startSupervisorFixture(t);
-    const { pool, supervisor } = fixture;
-    const { accountId, installationId } = await fixture.install({ slug: 'ears', code: EARS });
-    await pool.query(`CREATE TABLE deletions (place serial, session text);
+soakTest(t, 'removals of an account take turns, and one that waits for another ends in its time', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const { pool, supervisor } = fixture;
+  const { accountId, installationId } = await fixture.install({ slug: 'ears', code: EARS });
+  await pool.query(`CREATE TABLE deletions (place serial, session text);
     CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
       'BEGIN INSERT INTO deletions (session) SELECT DISTINCT session_id FROM gone; RETURN NULL; END';
     CREATE TRIGGER noted AFTER DELETE ON session_messages REFERENCING OLD TABLE AS gone
       FOR EACH STATEMENT EXECUTE FUNCTION note()`);
-    const begin = async () => {
-      const agentId = await addAgent(fixture, accountId, installationId);
-      const { id } = await createSession(pool, { accountId, agentId, agentName: 'A', channelId: null });
-      await pool.query(
-        `INSERT INTO session_messages (session_id, account_id, id, role, text)
+  const begin = async () => {
+    const agentId = await addAgent(fixture, accountId, installationId);
+    const { id } = await createSession(pool, { accountId, agentId, agentName: 'A', channelId: null });
+    await pool.query(
+      `INSERT INTO session_messages (session_id, account_id, id, role, text)
        SELECT $1, $2, 'm' || n, 'user', 'x' FROM generate_series(1, $3::int) n`,
-        [id, accountId, 2 * SWEEP_BATCH + 1],
-      );
-      const remove = (signal?: AbortSignal) => deleteAgent(removing, supervisor.queues, { accountId }, agentId, signal);
-      return { id, remove };
-    };
-    // Only removals use its connections, so that the last query of each is known.
-    const { pool: removing, close } = openPool(fixture.url, { name: 'removals', connections: 2, onError: t.error });
-    t.teardown(close);
-    const [first, second] = [await begin(), await begin()];
-    const holder = await pool.connect();
-    t.teardown(() => holder.release());
-    await holder.query('BEGIN; LOCK TABLE session_messages IN SHARE MODE');
-    const isThere = async (where: string, since: string) =>
-      (
-        await pool.query(
-          `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'removals' AND query_start > $1 AND ${where}`,
-          [since],
-        )
-      ).rowCount !== 0;
-    const readClock = async (): Promise<string> =>
-      (await pool.query('SELECT clock_timestamp()::text AS now')).rows[0].now;
-    const begunAt = await readClock();
-    const removingFirst = first.remove();
-    await eventually(() =>
-      isThere(`wait_event_type = 'Lock' AND query LIKE '%DELETE FROM session_messages%'`, begunAt),
+      [id, accountId, 2 * SWEEP_BATCH + 1],
     );
-    await t.rejects(removeInTime(second.remove, 10), { code: 'unavailable', message: /takes longer than 0\.01 s/ });
-    const againAt = await readClock();
-    const removingSecond = second.remove();
-    // Its last query before it waits for its turn.
-    await eventually(() => isThere(`state = 'idle' AND query LIKE '%FROM session_messages%OFFSET%'`, againAt));
-    await holder.query('COMMIT');
-    t.same(await Promise.all([removingFirst, removingSecond]), [true, true]);
-    const { rows } = await pool.query('SELECT session FROM deletions ORDER BY place');
-    const turn = [first.id, second.id];
-    t.same(
-      rows.map(({ session }) => session),
-      [...turn, ...turn, ...turn],
-    );
-  });
+    const remove = (signal?: AbortSignal) => deleteAgent(removing, supervisor.queues, { accountId }, agentId, signal);
+    return { id, remove };
+  };
+  // Only removals use its connections, so that the last query of each is known.
+  const { pool: removing, close } = openPool(fixture.url, { name: 'removals', connections: 2, onError: t.error });
+  t.teardown(close);
+  const [first, second] = [await begin(), await begin()];
+  const holder = await pool.connect();
+  t.teardown(() => holder.release());
+  await holder.query('BEGIN; LOCK TABLE session_messages IN SHARE MODE');
+  const isThere = async (where: string, since: string) =>
+    (
+      await pool.query(
+        `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'removals' AND query_start > $1 AND ${where}`,
+        [since],
+      )
+    ).rowCount !== 0;
+  const readClock = async (): Promise<string> =>
+    (await pool.query('SELECT clock_timestamp()::text AS now')).rows[0].now;
+  const begunAt = await readClock();
+  const removingFirst = first.remove();
+  await eventually(() => isThere(`wait_event_type = 'Lock' AND query LIKE '%DELETE FROM session_messages%'`, begunAt));
+  await t.rejects(removeInTime(second.remove, 10), { code: 'unavailable', message: /takes longer than 0\.01 s/ });
+  const againAt = await readClock();
+  const removingSecond = second.remove();
+  // Its last query before it waits for its turn.
+  await eventually(() => isThere(`state = 'idle' AND query LIKE '%FROM session_messages%OFFSET%'`, againAt));
+  await holder.query('COMMIT');
+  t.same(await Promise.all([removingFirst, removingSecond]), [true, true]);
+  const { rows } = await pool.query('SELECT session FROM deletions ORDER BY place');
+  const turn = [first.id, second.id];
+  t.same(
+    rows.map(({ session }) => session),
+    [...turn, ...turn, ...turn],
+  );
+});
 
-if (isSoak())
-  t.test('messages, removed agents and uninstalls at once leave no session without its agent', async (t) => {
-    const { pool, supervisor } = shared;
-    const ears: Installed[] = [];
-    const begin = async () => {
-      const fixture = shared.withNewAccount();
-      const ear = await fixture.install({ slug: `ears-${fixture.account}`, code: EARS });
-      ears.push(ear);
-      const slug = `one-${fixture.account}`;
-      await fixture.install({ slug, capabilities, code });
-      return { fixture, ear, slug, accountId: ear.accountId, session: await fixture.session() };
-    };
-    let account = await begin();
-    const sessions = [account.session];
-    const outcomes = new Map<string, number>();
-    for (let round = 0; round < ROUNDS; round += 1) {
-      // The plugins of one account send 120 messages a minute.
-      if (round % 100 === 99) {
-        account = await begin();
-        sessions.push(account.session);
-      }
-      const { fixture, ear, slug, accountId, session } = account;
-      const installationId = await addLeaving(fixture, ear);
-      const agentId = await addAgent(fixture, accountId, installationId);
-      const remove = () => deleteAgent(pool, supervisor.queues, { accountId }, agentId);
-      const uninstall = () => removeInstallation(pool, supervisor.queues, installationId);
-      const send = () => runCommand(fixture, slug, { call: 'send', given: [agentId, 'hi'] }, { session });
-      const turns = [send, ...(round % 3 === 0 ? [remove] : round % 3 === 1 ? [uninstall] : [remove, uninstall])];
-      const [sent] = await Promise.all(
-        round % 2 === 0
-          ? turns.map((turn) => turn())
-          : turns
-              .toReversed()
-              .map((turn) => turn())
-              .toReversed(),
-      );
-      const outcome = typeof sent === 'string' ? sent : Object.keys(sent as object).join();
-      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
-      await uninstall();
+soakTest(t, 'messages, removed agents and uninstalls at once leave no session without its agent', async (t) => {
+  const { pool, supervisor } = shared;
+  const ears: Installed[] = [];
+  const begin = async () => {
+    const fixture = shared.withNewAccount();
+    const ear = await fixture.install({ slug: `ears-${fixture.account}`, code: EARS });
+    ears.push(ear);
+    const slug = `one-${fixture.account}`;
+    await fixture.install({ slug, capabilities, code });
+    return { fixture, ear, slug, accountId: ear.accountId, session: await fixture.session() };
+  };
+  let account = await begin();
+  const sessions = [account.session];
+  const outcomes = new Map<string, number>();
+  for (let round = 0; round < ROUNDS; round += 1) {
+    // The plugins of one account send 120 messages a minute.
+    if (round % 100 === 99) {
+      account = await begin();
+      sessions.push(account.session);
     }
-    const accountIds = [...new Set(ears.map(({ accountId }) => accountId))];
-    t.same(await sessionIds(shared, ...accountIds), sessions.toSorted());
-    t.equal((await pool.query('SELECT 1 FROM agents WHERE account_id = ANY ($1)', [accountIds])).rowCount, 0);
-    const fine = [
-      'id',
-      'host.agents.send: the account has no agent with this id',
-      'host.agents.send: the session was deleted meanwhile',
-    ];
-    t.same(
-      [...outcomes.keys()].filter((outcome) => !fine.includes(outcome)),
-      [],
-      'no answer is a fault of the service',
+    const { fixture, ear, slug, accountId, session } = account;
+    const installationId = await addLeaving(fixture, ear);
+    const agentId = await addAgent(fixture, accountId, installationId);
+    const remove = () => deleteAgent(pool, supervisor.queues, { accountId }, agentId);
+    const uninstall = () => removeInstallation(pool, supervisor.queues, installationId);
+    const send = () => runCommand(fixture, slug, { call: 'send', given: [agentId, 'hi'] }, { session });
+    const turns = [send, ...(round % 3 === 0 ? [remove] : round % 3 === 1 ? [uninstall] : [remove, uninstall])];
+    const [sent] = await Promise.all(
+      round % 2 === 0
+        ? turns.map((turn) => turn())
+        : turns
+            .toReversed()
+            .map((turn) => turn())
+            .toReversed(),
     );
-    t.comment(Object.fromEntries(outcomes));
-    const heard = (await Promise.all(ears.map((one) => readHeard(shared, one)))).flat();
-    const of = (type: string) =>
-      heard
-        .filter((one) => one.type === type)
-        .map(({ data }) => data.sessionId)
-        .filter((id) => !sessions.includes(id))
-        .sort();
-    t.same(of('sessionDeleted'), of('sessionStarted'), 'every start has its end');
-  });
+    const outcome = typeof sent === 'string' ? sent : Object.keys(sent as object).join();
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+    await uninstall();
+  }
+  const accountIds = [...new Set(ears.map(({ accountId }) => accountId))];
+  t.same(await sessionIds(shared, ...accountIds), sessions.toSorted());
+  t.equal((await pool.query('SELECT 1 FROM agents WHERE account_id = ANY ($1)', [accountIds])).rowCount, 0);
+  const fine = [
+    'id',
+    'host.agents.send: the account has no agent with this id',
+    'host.agents.send: the session was deleted meanwhile',
+  ];
+  t.same(
+    [...outcomes.keys()].filter((outcome) => !fine.includes(outcome)),
+    [],
+    'no answer is a fault of the service',
+  );
+  t.comment(Object.fromEntries(outcomes));
+  const heard = (await Promise.all(ears.map((one) => readHeard(shared, one)))).flat();
+  const of = (type: string) =>
+    heard
+      .filter((one) => one.type === type)
+      .map(({ data }) => data.sessionId)
+      .filter((id) => !sessions.includes(id))
+      .sort();
+  t.same(of('sessionDeleted'), of('sessionStarted'), 'every start has its end');
+});

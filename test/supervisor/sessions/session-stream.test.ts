@@ -19,7 +19,7 @@ import { openSessionStreams } from '../../../supervisor/sessions/session-streams
 import { startSupervisor } from '../../../supervisor/supervisor.ts';
 import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { defaultOptions } from '../default-options.ts';
 import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -127,47 +127,45 @@ t.test('a stream ends with its token, and those of other tokens go on', async (t
   staying.close();
 });
 
-if (isSoak())
-  t.test('a message does not wait until another account’s many sessions are deleted', async (t) => {
-    const [fixture, other] = [shared.withNewAccount(), shared.withNewAccount()];
-    const { pool, supervisor } = shared;
-    const ears = await other.install({ code: 'events.sessionDeleted = () => {};', status: 'paused' });
-    const { accountId } = ears;
-    await pool.query(
-      `INSERT INTO agents (id, account_id, name, instructions, size_bytes) VALUES ('a', $1, 'A', '', 1)`,
-      [accountId],
-    );
-    const COUNT = 3_000;
-    await pool.query(
-      `INSERT INTO sessions (id, account_id, agent_id, agent_name)
+soakTest(t, 'a message does not wait until another account’s many sessions are deleted', async (t) => {
+  const [fixture, other] = [shared.withNewAccount(), shared.withNewAccount()];
+  const { pool, supervisor } = shared;
+  const ears = await other.install({ code: 'events.sessionDeleted = () => {};', status: 'paused' });
+  const { accountId } = ears;
+  await pool.query(`INSERT INTO agents (id, account_id, name, instructions, size_bytes) VALUES ('a', $1, 'A', '', 1)`, [
+    accountId,
+  ]);
+  const COUNT = 3_000;
+  await pool.query(
+    `INSERT INTO sessions (id, account_id, agent_id, agent_name)
      SELECT 'a' || n, $1, 'a', 'A' FROM generate_series(1, $2::int) n`,
-      [accountId, COUNT],
-    );
-    const session = await fixture.session();
-    const reader = await open(fixture);
-    // Waits for the lock of the removal from the first batch on, so the second one waits.
-    const holder = await pool.connect();
-    let holding: Promise<unknown> | undefined;
-    const queues: Queues = {
-      ...supervisor.queues,
-      sendToGroups: async (...given) => {
-        holding ??= holder.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [`sessions:${accountId}`]);
-        await Promise.race([holding, untilLockIsAwaited(pool)]);
-        return supervisor.queues.sendToGroups(...given);
-      },
-    };
-    const removal = deleteAgent(pool, queues, { accountId }, 'a');
-    await eventually(() => holding !== undefined);
-    await holding;
-    const left = await pool.query('SELECT 1 FROM sessions WHERE account_id = $1', [accountId]);
-    t.equal(left.rowCount, COUNT - 1_000, 'one batch is deleted');
-    await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'meanwhile' }] });
-    t.match(await reader.next(), { data: { message: { text: 'meanwhile' } } });
-    await holder.query('SELECT pg_advisory_unlock_all()');
-    holder.release();
-    t.equal(await removal, true);
-    reader.close();
-  });
+    [accountId, COUNT],
+  );
+  const session = await fixture.session();
+  const reader = await open(fixture);
+  // Waits for the lock of the removal from the first batch on, so the second one waits.
+  const holder = await pool.connect();
+  let holding: Promise<unknown> | undefined;
+  const queues: Queues = {
+    ...supervisor.queues,
+    sendToGroups: async (...given) => {
+      holding ??= holder.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [`sessions:${accountId}`]);
+      await Promise.race([holding, untilLockIsAwaited(pool)]);
+      return supervisor.queues.sendToGroups(...given);
+    },
+  };
+  const removal = deleteAgent(pool, queues, { accountId }, 'a');
+  await eventually(() => holding !== undefined);
+  await holding;
+  const left = await pool.query('SELECT 1 FROM sessions WHERE account_id = $1', [accountId]);
+  t.equal(left.rowCount, COUNT - 1_000, 'one batch is deleted');
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ role: 'user', text: 'meanwhile' }] });
+  t.match(await reader.next(), { data: { message: { text: 'meanwhile' } } });
+  await holder.query('SELECT pg_advisory_unlock_all()');
+  holder.release();
+  t.equal(await removal, true);
+  reader.close();
+});
 
 t.test('streams the account’s messages and notices in the order in which they are added', async (t) => {
   const fixture = shared;
@@ -377,76 +375,74 @@ async function openDirectly(fixture: SupervisorFixture, sessionId: string) {
   return { open, accountId };
 }
 
-if (isSoak())
-  t.test('a stream whose client does not read holds a small part of its messages', async (t) => {
-    const fixture = shared.withNewAccount();
-    const session = await fixture.session();
-    const { open, accountId } = await openDirectly(fixture, session);
-    // Each character takes six in JSON.
-    const text = '\u0001'.repeat(TEXT_MAX_CHARS);
-    const messages = Array.from({ length: 10 }, (_, n) => ({ id: `m${n}`, role: 'user' as const, text }));
-    await appendMessages(fixture.pool, session, messages);
-    const tail = await openSessionTail(fixture.pool, accountId, '0-0');
-    let read = 0;
-    const stream = await open(async () => ({
-      position: tail.position,
-      async read() {
-        const batch = await tail.read();
-        read += batch.events.reduce((sum, { data }) => sum + (data as Event['data']).message.text.length, 0);
-        return batch;
-      },
-    }));
-    /** As a response to a client that takes nothing until `goOn`. */
-    const { promise: wait, resolve: goOn } = Promise.withResolvers<void>();
-    let received = '';
-    const response = new Writable({
-      write(chunk: Buffer, _encoding, done) {
-        received += chunk.toString();
-        void wait.then(() => done());
-      },
-    });
-    stream.pipe(response);
-    await eventually(async () => response.writableNeedDrain && stream.readableLength > 0);
-    const held = read + stream.readableLength + response.writableLength;
-    t.ok(held < MIB, `${held} bytes`);
-    t.ok(read <= TEXT_MAX_CHARS, `${read} characters are read`);
-    goOn();
-    await eventually(async () => received.split('\n\n').length === messages.length + 2);
-    const events = received.split('\n\n').slice(1, -1);
-    const parsed = events.map((event) => JSON.parse(event.slice(event.indexOf('data: ') + 'data: '.length)));
-    t.same(
-      parsed.map(({ message }) => message.id),
-      messages.map(({ id }) => id),
-    );
-    t.ok(parsed.every(({ message }) => message.text === text));
-    stream.destroy();
-    await once(stream, 'close');
+soakTest(t, 'a stream whose client does not read holds a small part of its messages', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const { open, accountId } = await openDirectly(fixture, session);
+  // Each character takes six in JSON.
+  const text = '\u0001'.repeat(TEXT_MAX_CHARS);
+  const messages = Array.from({ length: 10 }, (_, n) => ({ id: `m${n}`, role: 'user' as const, text }));
+  await appendMessages(fixture.pool, session, messages);
+  const tail = await openSessionTail(fixture.pool, accountId, '0-0');
+  let read = 0;
+  const stream = await open(async () => ({
+    position: tail.position,
+    async read() {
+      const batch = await tail.read();
+      read += batch.events.reduce((sum, { data }) => sum + (data as Event['data']).message.text.length, 0);
+      return batch;
+    },
+  }));
+  /** As a response to a client that takes nothing until `goOn`. */
+  const { promise: wait, resolve: goOn } = Promise.withResolvers<void>();
+  let received = '';
+  const response = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      received += chunk.toString();
+      void wait.then(() => done());
+    },
   });
+  stream.pipe(response);
+  await eventually(async () => response.writableNeedDrain && stream.readableLength > 0);
+  const held = read + stream.readableLength + response.writableLength;
+  t.ok(held < MIB, `${held} bytes`);
+  t.ok(read <= TEXT_MAX_CHARS, `${read} characters are read`);
+  goOn();
+  await eventually(async () => received.split('\n\n').length === messages.length + 2);
+  const events = received.split('\n\n').slice(1, -1);
+  const parsed = events.map((event) => JSON.parse(event.slice(event.indexOf('data: ') + 'data: '.length)));
+  t.same(
+    parsed.map(({ message }) => message.id),
+    messages.map(({ id }) => id),
+  );
+  t.ok(parsed.every(({ message }) => message.text === text));
+  stream.destroy();
+  await once(stream, 'close');
+});
 
-if (isSoak())
-  t.test('a stream that is behind leaves the event loop to others after each batch', async (t) => {
-    const fixture = shared.withNewAccount();
-    const { open } = await openDirectly(fixture, await fixture.session());
-    const READS = 50;
-    let [reads, turns] = [0, 0];
-    const count = () => {
-      turns += 1;
-      if (reads < READS) setImmediate(count);
-    };
-    const stream = await open(async () => ({
-      position: '1-0',
-      async read() {
-        if (reads === 0) setImmediate(count);
-        reads += 1;
-        return { events: [{ id: `1-${reads}`, type: 'message', data: {} }], bytes: 100, hasMore: reads < READS };
-      },
-    }));
-    stream.resume();
-    await eventually(async () => reads === READS);
-    t.ok(turns >= READS - 1, `${turns} turns of the event loop for ${reads} reads`);
-    stream.destroy();
-    await once(stream, 'close');
-  });
+soakTest(t, 'a stream that is behind leaves the event loop to others after each batch', async (t) => {
+  const fixture = shared.withNewAccount();
+  const { open } = await openDirectly(fixture, await fixture.session());
+  const READS = 50;
+  let [reads, turns] = [0, 0];
+  const count = () => {
+    turns += 1;
+    if (reads < READS) setImmediate(count);
+  };
+  const stream = await open(async () => ({
+    position: '1-0',
+    async read() {
+      if (reads === 0) setImmediate(count);
+      reads += 1;
+      return { events: [{ id: `1-${reads}`, type: 'message', data: {} }], bytes: 100, hasMore: reads < READS };
+    },
+  }));
+  stream.resume();
+  await eventually(async () => reads === READS);
+  t.ok(turns >= READS - 1, `${turns} turns of the event loop for ${reads} reads`);
+  stream.destroy();
+  await once(stream, 'close');
+});
 
 t.test('an account has a limited number of streams', async (t) => {
   const fixture = shared.withNewAccount();

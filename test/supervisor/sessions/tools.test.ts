@@ -1,7 +1,7 @@
 /** Tools: listed, checked before the child sees anything, answered. */
 import t from 'tap';
 import { eventually } from '../../runner/eventually.ts';
-import { isSoak } from '../../runner/soak.ts';
+import { soakTest } from '../../runner/soak.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
@@ -208,52 +208,51 @@ t.test('arguments that do not fit never reach the handler', async (t) => {
   for (const { message } of lines) t.match(message, /^tools\.roll \(error\): arguments/, 'no handler ran');
 });
 
-if (isSoak())
-  t.test('a hostile schema costs its own plugin', async (t) => {
-    const fixture = shared.withNewAccount();
-    const made = await fixture.install({
-      slug: 'hostile',
-      code: `const tool = (parameters) => ({ description: 'd', parameters, handler: (args) => JSON.stringify(args) });
+soakTest(t, 'a hostile schema costs its own plugin', async (t) => {
+  const fixture = shared.withNewAccount();
+  const made = await fixture.install({
+    slug: 'hostile',
+    code: `const tool = (parameters) => ({ description: 'd', parameters, handler: (args) => JSON.stringify(args) });
       tools.redos = tool({ type: 'object', properties: { s: { type: 'string', pattern: '^(a+)+$' } } });
       tools.loop = tool({ $ref: '#' });
       tools.remote = tool({ $ref: 'http://127.0.0.1:1/schema.json' });
       tools.proto = tool({ type: 'object', properties: { ['__proto__']: { type: 'string' }, toString: { type: 'string' } }, additionalProperties: false });`,
-    });
-    const session = await fixture.session();
-    const call = (tool: string, args: unknown) =>
-      fixture.call('POST', `/sessions/${session}/tools/hostile__${tool}`, { arguments: args });
-    for (const tool of ['loop', 'remote']) {
-      const answer = await call(tool, {});
-      t.match(answer, { status: 200, body: { isError: true, content: [{ text: /schema cannot be used/ }] } }, tool);
-    }
-    t.match(await call('proto', {}), { status: 200, body: { isError: false } });
-    t.match(await call('proto', { toString: 'x' }), { status: 200, body: { isError: false } });
-    t.match(await call('proto', { toString: 1 }), { status: 422, body: { code: 'invalid_arguments' } });
-    const text = JSON.parse('{"__proto__":"x"}');
-    t.match(await call('proto', text), {
-      status: 200,
-      body: { isError: false, content: [{ text: '{"__proto__":"x"}' }] },
-    });
-    for (const bad of ['{"__proto__":1}', '{"constructor":{"prototype":{"polluted":1}}}'])
-      t.match(await call('proto', JSON.parse(bad)), { status: 422, body: { code: 'invalid_arguments' } }, bad);
-    t.notOk('polluted' in {});
-    const beside = JSON.parse('{"arguments":{},"__proto__":{"callId":"x"}}');
-    t.match(
-      await fixture.call('POST', `/sessions/${session}/tools/hostile__proto`, beside),
-      { status: 400, body: { code: 'bad_request', errors: [{ field: '__proto__' }] } },
-      'it sets nothing',
-    );
-
-    const other = shared.withNewAccount();
-    await other.install({ slug: 'dice-3', code: dice });
-    const path = `/sessions/${await other.session()}/tools/dice-3__roll`;
-    let hasEnded = false;
-    const endless = call('redos', { s: `${'a'.repeat(60)}!` }).finally(() => {
-      hasEnded = true;
-    });
-    t.match(await other.call('POST', path, { arguments: { sides: 6 } }), { status: 200 });
-    t.match(await other.call('POST', path, { arguments: {} }), { status: 422 });
-    t.equal(hasEnded, false, 'another account is answered while the check runs on');
-    await fixture.supervisor.fleet.retire(made.installationId, 0);
-    await endless;
   });
+  const session = await fixture.session();
+  const call = (tool: string, args: unknown) =>
+    fixture.call('POST', `/sessions/${session}/tools/hostile__${tool}`, { arguments: args });
+  for (const tool of ['loop', 'remote']) {
+    const answer = await call(tool, {});
+    t.match(answer, { status: 200, body: { isError: true, content: [{ text: /schema cannot be used/ }] } }, tool);
+  }
+  t.match(await call('proto', {}), { status: 200, body: { isError: false } });
+  t.match(await call('proto', { toString: 'x' }), { status: 200, body: { isError: false } });
+  t.match(await call('proto', { toString: 1 }), { status: 422, body: { code: 'invalid_arguments' } });
+  const text = JSON.parse('{"__proto__":"x"}');
+  t.match(await call('proto', text), {
+    status: 200,
+    body: { isError: false, content: [{ text: '{"__proto__":"x"}' }] },
+  });
+  for (const bad of ['{"__proto__":1}', '{"constructor":{"prototype":{"polluted":1}}}'])
+    t.match(await call('proto', JSON.parse(bad)), { status: 422, body: { code: 'invalid_arguments' } }, bad);
+  t.notOk('polluted' in {});
+  const beside = JSON.parse('{"arguments":{},"__proto__":{"callId":"x"}}');
+  t.match(
+    await fixture.call('POST', `/sessions/${session}/tools/hostile__proto`, beside),
+    { status: 400, body: { code: 'bad_request', errors: [{ field: '__proto__' }] } },
+    'it sets nothing',
+  );
+
+  const other = shared.withNewAccount();
+  await other.install({ slug: 'dice-3', code: dice });
+  const path = `/sessions/${await other.session()}/tools/dice-3__roll`;
+  let hasEnded = false;
+  const endless = call('redos', { s: `${'a'.repeat(60)}!` }).finally(() => {
+    hasEnded = true;
+  });
+  t.match(await other.call('POST', path, { arguments: { sides: 6 } }), { status: 200 });
+  t.match(await other.call('POST', path, { arguments: {} }), { status: 422 });
+  t.equal(hasEnded, false, 'another account is answered while the check runs on');
+  await fixture.supervisor.fleet.retire(made.installationId, 0);
+  await endless;
+});

@@ -10,7 +10,7 @@ import { callToolInTurn } from '../../../supervisor/sessions/tool-journal.ts';
 import { failedTool } from '../../../supervisor/sessions/tool-results.ts';
 import { digestOf } from '../../../supervisor/sessions/turn-answers.ts';
 import { eventually } from '../../runner/eventually.ts';
-import { amount, isSoak, listCases } from '../../runner/soak.ts';
+import { amount, listCases, soakTest } from '../../runner/soak.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import {
   CrashOnce,
@@ -82,110 +82,105 @@ const letLeasePass = (fixture: SupervisorFixture, session: string, seconds: numb
 const expireLease = (fixture: SupervisorFixture, session: string) =>
   fixture.pool.query(`UPDATE turns SET lease_until = now() - interval '1 second' WHERE session_id = $1`, [session]);
 
-if (isSoak())
-  t.test('a turn that was just opened ends with a text whose id is new, and with no other', async (t) => {
-    const fixture = shared.withNewAccount();
-    await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    const open = (id: string) => turn('POST', '', { id, text: 'hello', trigger: 'user', prompt: true });
-    t.match((await open('t1')).body.prompt.messages, [{ id: 't1', role: 'user', text: 'hello', at: /Z$/ }]);
-    t.match(await turn('POST', '/t1/end', { text: 'hi', outputId: 't1' }), {
-      status: 409,
-      body: { code: 'id_reused' },
-    });
-    t.match((await turn('POST', '/t1/end', { text: 'hi', outputId: 'o1' })).body, { state: 'ended', replyId: 'o1' });
-    t.match((await open('t2')).body.prompt.messages, [{ id: 't1' }, { id: 'o1', text: 'hi' }, { id: 't2' }]);
-    await fixture.call('POST', `/sessions/${session}/clear`, { trigger: 'user' });
-    t.match(await turn('POST', '/t2/end', { text: 'hi' }), { status: 409, body: { code: 'turn_ended' } });
-    await open('t3');
-    await expireLease(fixture, session);
-    const other = asRuntime(fixture, session, 'r2');
-    t.equal((await other('GET', '/t3/prompt')).status, 200);
-    t.match(await turn('POST', '/t3/end', { text: 'hi' }), { status: 409, body: { code: 'turn_held' } });
-    t.match((await other('POST', '/t3/end', { text: 'oh darn' })).body, { state: 'ended' });
-    t.match((await transcript(fixture, session)).at(-1), { role: 'assistant', text: 'oh [bleep]' });
+soakTest(t, 'a turn that was just opened ends with a text whose id is new, and with no other', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const open = (id: string) => turn('POST', '', { id, text: 'hello', trigger: 'user', prompt: true });
+  t.match((await open('t1')).body.prompt.messages, [{ id: 't1', role: 'user', text: 'hello', at: /Z$/ }]);
+  t.match(await turn('POST', '/t1/end', { text: 'hi', outputId: 't1' }), {
+    status: 409,
+    body: { code: 'id_reused' },
   });
+  t.match((await turn('POST', '/t1/end', { text: 'hi', outputId: 'o1' })).body, { state: 'ended', replyId: 'o1' });
+  t.match((await open('t2')).body.prompt.messages, [{ id: 't1' }, { id: 'o1', text: 'hi' }, { id: 't2' }]);
+  await fixture.call('POST', `/sessions/${session}/clear`, { trigger: 'user' });
+  t.match(await turn('POST', '/t2/end', { text: 'hi' }), { status: 409, body: { code: 'turn_ended' } });
+  await open('t3');
+  await expireLease(fixture, session);
+  const other = asRuntime(fixture, session, 'r2');
+  t.equal((await other('GET', '/t3/prompt')).status, 200);
+  t.match(await turn('POST', '/t3/end', { text: 'hi' }), { status: 409, body: { code: 'turn_held' } });
+  t.match((await other('POST', '/t3/end', { text: 'oh darn' })).body, { state: 'ended' });
+  t.match((await transcript(fixture, session)).at(-1), { role: 'assistant', text: 'oh [bleep]' });
+});
 
-if (isSoak())
-  t.test('a turn that was just opened ends although a piece comes while its last text is judged', async (t) => {
-    const fixture = shared.withNewAccount();
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-    during.set('turn.output-judged', async () => {
-      t.equal((await turn('POST', '/t1/output', { id: 'o1', piece: 0, text: 'so far' })).status, 200);
-    });
-    const ended = await turn('POST', '/t1/end', { text: 'hi', outputId: 'o2' });
-    t.match(ended, { status: 200, body: { state: 'ended' } });
-    t.match((await transcript(fixture, session)).map(({ text }) => text).sort(), ['hello', 'hi', 'so far']);
+soakTest(t, 'a turn that was just opened ends although a piece comes while its last text is judged', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  during.set('turn.output-judged', async () => {
+    t.equal((await turn('POST', '/t1/output', { id: 'o1', piece: 0, text: 'so far' })).status, 200);
   });
+  const ended = await turn('POST', '/t1/end', { text: 'hi', outputId: 'o2' });
+  t.match(ended, { status: 200, body: { state: 'ended' } });
+  t.match((await transcript(fixture, session)).map(({ text }) => text).sort(), ['hello', 'hi', 'so far']);
+});
 
-if (isSoak())
-  t.test('the end of a turn adds the text of an open output before the last text', async (t) => {
-    const fixture = shared.withNewAccount();
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    await turn('POST', '', { id: 't1', text: 'hi', trigger: 'user' });
-    await turn('POST', '/t1/output', { id: 'o1', piece: 0, text: 'first' });
-    t.match((await turn('POST', '/t1/end', { text: 'bye', outputId: 'o2' })).body, { state: 'ended', replyId: 'o2' });
-    t.same(
-      (await transcript(fixture, session)).map(({ text }) => text),
-      ['hi', 'first', 'bye'],
-    );
-  });
+soakTest(t, 'the end of a turn adds the text of an open output before the last text', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hi', trigger: 'user' });
+  await turn('POST', '/t1/output', { id: 'o1', piece: 0, text: 'first' });
+  t.match((await turn('POST', '/t1/end', { text: 'bye', outputId: 'o2' })).body, { state: 'ended', replyId: 'o2' });
+  t.same(
+    (await transcript(fixture, session)).map(({ text }) => text),
+    ['hi', 'first', 'bye'],
+  );
+});
 
-if (isSoak())
-  t.test('a turn ends although another message got the id of an output whose last piece did not come', async (t) => {
-    const fixture = shared.withNewAccount();
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    const reused = { status: 409, body: { code: 'id_reused' } };
-    const begin = async (id: string, output: string) => {
-      await turn('POST', '', { id, text: id, trigger: 'user' });
-      const piece = { id: output, piece: 0, text: `of ${id}` };
-      t.equal((await turn('POST', `/${id}/output`, piece)).status, 200);
-    };
-    await begin('t1', 'o');
-    await begin('t2', 'o');
-    t.match((await turn('POST', '/t2/output', { id: 'o', piece: 1, text: '.', done: true })).body, { state: 'passed' });
-    t.match(await turn('POST', '/t1/output', { id: 'o', piece: 1, text: '.', done: true }), reused);
-    const ended = await turn('POST', '/t1/end', { text: 'bye' });
-    t.match(ended, { status: 200, body: { state: 'ended' } });
-    t.same((await turn('POST', '/t1/end', { text: 'bye' })).body, ended.body);
-    await begin('t3', 'x');
-    await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ id: 'x', role: 'user', text: 'x' }] });
-    t.match(await turn('POST', '/t3/end', {}), { status: 200, body: { state: 'ended', replyId: /^t3:/ } });
-    t.match((await turn('GET', '/t3')).body.outputs, [{ id: /^t3:/, state: 'passed', text: 'of t3' }]);
-    t.same(
-      (await transcript(fixture, session)).map(({ text }) => text),
-      ['t1', 't2', 'of t2.', 'of t1.', 'bye', 't3', 'x', 'of t3'],
-    );
-  });
+soakTest(t, 'a turn ends although another message got the id of an output whose last piece did not come', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const reused = { status: 409, body: { code: 'id_reused' } };
+  const begin = async (id: string, output: string) => {
+    await turn('POST', '', { id, text: id, trigger: 'user' });
+    const piece = { id: output, piece: 0, text: `of ${id}` };
+    t.equal((await turn('POST', `/${id}/output`, piece)).status, 200);
+  };
+  await begin('t1', 'o');
+  await begin('t2', 'o');
+  t.match((await turn('POST', '/t2/output', { id: 'o', piece: 1, text: '.', done: true })).body, { state: 'passed' });
+  t.match(await turn('POST', '/t1/output', { id: 'o', piece: 1, text: '.', done: true }), reused);
+  const ended = await turn('POST', '/t1/end', { text: 'bye' });
+  t.match(ended, { status: 200, body: { state: 'ended' } });
+  t.same((await turn('POST', '/t1/end', { text: 'bye' })).body, ended.body);
+  await begin('t3', 'x');
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ id: 'x', role: 'user', text: 'x' }] });
+  t.match(await turn('POST', '/t3/end', {}), { status: 200, body: { state: 'ended', replyId: /^t3:/ } });
+  t.match((await turn('GET', '/t3')).body.outputs, [{ id: /^t3:/, state: 'passed', text: 'of t3' }]);
+  t.same(
+    (await transcript(fixture, session)).map(({ text }) => text),
+    ['t1', 't2', 'of t2.', 'of t1.', 'bye', 't3', 'x', 'of t3'],
+  );
+});
 
-if (isSoak())
-  t.test('a last text is not added while a required guard cannot judge an open output', async (t) => {
-    const fixture = shared.withNewAccount();
-    const slug = `strict-${fixture.account}`;
-    const code = `let isThrown = false;
+soakTest(t, 'a last text is not added while a required guard cannot judge an open output', async (t) => {
+  const fixture = shared.withNewAccount();
+  const slug = `strict-${fixture.account}`;
+  const code = `let isThrown = false;
     middleware.outboundMessage = ({ message: { text } }) => {
       if (text !== 'THROW' || isThrown) return;
       isThrown = true;
       throw new Error('x');
     };`;
-    await fixture.install({ slug, code, required: true });
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    await turn('POST', '', { id: 't1', text: 'hi', trigger: 'user' });
-    await turn('POST', '/t1/output', { id: 'o1', piece: 0, text: 'THROW' });
-    const stopped = { action: 'cancel', isFinal: false, state: 'open', cancelledBy: slug };
-    t.match((await turn('POST', '/t1/end', { text: 'bye' })).body, stopped);
-    t.match((await turn('POST', '/t1/end', { text: 'other words' })).body, { action: 'continue', state: 'ended' });
-    t.same(
-      (await transcript(fixture, session)).filter(({ role }) => role !== 'notice').map(({ text }) => text),
-      ['hi', 'THROW', 'other words'],
-    );
-  });
+  await fixture.install({ slug, code, required: true });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hi', trigger: 'user' });
+  await turn('POST', '/t1/output', { id: 'o1', piece: 0, text: 'THROW' });
+  const stopped = { action: 'cancel', isFinal: false, state: 'open', cancelledBy: slug };
+  t.match((await turn('POST', '/t1/end', { text: 'bye' })).body, stopped);
+  t.match((await turn('POST', '/t1/end', { text: 'other words' })).body, { action: 'continue', state: 'ended' });
+  t.same(
+    (await transcript(fixture, session)).filter(({ role }) => role !== 'notice').map(({ text }) => text),
+    ['hi', 'THROW', 'other words'],
+  );
+});
 
 t.test(
   'a turn that several requests end at once ends with one text, and each of them is answered for its own',
@@ -340,21 +335,20 @@ t.test('a turn is opened with its prompt, and turns are listed from either end',
   t.match(await turn('GET', '?order=random'), { status: 400 });
 });
 
-if (isSoak())
-  t.test('the cost of a piece does not grow with the pieces before it', async (t) => {
-    const fixture = shared.withNewAccount();
-    const code = `middleware.outboundMessage = { stream: true, handler: ({ partial }) => { host.log('before', { text: partial.before }); } };`;
-    await fixture.install({ slug: `stream-${fixture.account}`, code });
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-    const filler = 'x'.repeat(3_000);
-    for (const [piece, text] of [filler, '😀 two. ', filler, 'End.'].entries())
-      t.match((await turn('POST', '/t1/output', { id: 'o1', piece, text, done: piece === 3 })).body, { show: text });
-    const befores = (await fixture.readLog('before')).map(({ text }) => text);
-    const whole = `${filler}😀 two. ${filler}`;
-    t.same(befores, ['', filler, `${filler}😀 two. `, whole.slice(-4_096)], 'each sees the end of what was judged');
-  });
+soakTest(t, 'the cost of a piece does not grow with the pieces before it', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = `middleware.outboundMessage = { stream: true, handler: ({ partial }) => { host.log('before', { text: partial.before }); } };`;
+  await fixture.install({ slug: `stream-${fixture.account}`, code });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const filler = 'x'.repeat(3_000);
+  for (const [piece, text] of [filler, '😀 two. ', filler, 'End.'].entries())
+    t.match((await turn('POST', '/t1/output', { id: 'o1', piece, text, done: piece === 3 })).body, { show: text });
+  const befores = (await fixture.readLog('before')).map(({ text }) => text);
+  const whole = `${filler}😀 two. ${filler}`;
+  t.same(befores, ['', filler, `${filler}😀 two. `, whole.slice(-4_096)], 'each sees the end of what was judged');
+});
 
 t.test('a session shows the hooks that its runtime never fired, and the messages that none judged', async (t) => {
   const fixture = shared.withNewAccount();
@@ -551,32 +545,31 @@ t.test('a veto in each place, by a plugin and by a required plugin that fails', 
   t.match((await turn('POST', '/t3/end', {})).body, { state: 'ended', replyId: 'o2' });
 });
 
-if (isSoak())
-  t.test('a turn whose message no required plugin has judged is opened as the last request says', async (t) => {
-    const fixture = shared.withNewAccount();
-    const { installationId } = await fixture.install({
-      slug: `strict-${fixture.account}`,
-      code: `middleware.inboundMessage = (ctx) => { if (ctx.settings.fails) throw new Error('x'); };`,
-      settings: { fails: 'yes' },
-      required: true,
-    });
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    const open = (request: object) => turn('POST', '', { id: 't1', trigger: 'user', prompt: true, ...request });
-    const first = { text: 'one', systemPrompt: 'Be brief.', model: 'small', leaseSeconds: 600 };
-    t.match((await open(first)).body, { action: 'cancel', isFinal: false, state: 'judging' });
-    await fixture.pool.query(`UPDATE installations SET settings = '{}', updated_at = clock_timestamp() WHERE id = $1`, [
-      installationId,
-    ]);
-    await fixture.notify(installationId);
-    const last = { text: 'two', systemPrompt: 'Be thorough.', model: 'large', leaseSeconds: 60 };
-    const prompt = { systemPrompt: 'Be thorough.', model: 'large', messages: [{ text: 'two' }] };
-    t.match((await open(last)).body, { action: 'continue', message: { text: 'two' }, prompt });
-    await expireLease(fixture, session);
-    t.match((await turn('GET', '/t1/prompt')).body, { systemPrompt: 'Be thorough.', model: 'large' });
-    const { lease } = (await turn('GET', '/t1')).body.turn;
-    t.ok(Date.parse(lease.until) < Date.now() + 300_000, 'its lease is as long, too');
+soakTest(t, 'a turn whose message no required plugin has judged is opened as the last request says', async (t) => {
+  const fixture = shared.withNewAccount();
+  const { installationId } = await fixture.install({
+    slug: `strict-${fixture.account}`,
+    code: `middleware.inboundMessage = (ctx) => { if (ctx.settings.fails) throw new Error('x'); };`,
+    settings: { fails: 'yes' },
+    required: true,
   });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const open = (request: object) => turn('POST', '', { id: 't1', trigger: 'user', prompt: true, ...request });
+  const first = { text: 'one', systemPrompt: 'Be brief.', model: 'small', leaseSeconds: 600 };
+  t.match((await open(first)).body, { action: 'cancel', isFinal: false, state: 'judging' });
+  await fixture.pool.query(`UPDATE installations SET settings = '{}', updated_at = clock_timestamp() WHERE id = $1`, [
+    installationId,
+  ]);
+  await fixture.notify(installationId);
+  const last = { text: 'two', systemPrompt: 'Be thorough.', model: 'large', leaseSeconds: 60 };
+  const prompt = { systemPrompt: 'Be thorough.', model: 'large', messages: [{ text: 'two' }] };
+  t.match((await open(last)).body, { action: 'continue', message: { text: 'two' }, prompt });
+  await expireLease(fixture, session);
+  t.match((await turn('GET', '/t1/prompt')).body, { systemPrompt: 'Be thorough.', model: 'large' });
+  const { lease } = (await turn('GET', '/t1')).body.turn;
+  t.ok(Date.parse(lease.until) < Date.now() + 300_000, 'its lease is as long, too');
+});
 
 t.test('every tool call is judged before it runs, and its result before the agent reads it', async (t) => {
   const fixture = shared.withNewAccount();
@@ -687,43 +680,42 @@ t.test('every tool call is judged before it runs, and its result before the agen
   );
 });
 
-if (isSoak())
-  t.test('what a plugin says of a call that it cancels is judged by the others, like any result', async (t) => {
-    const fixture = shared.withNewAccount();
-    const name = `notes-${fixture.account}__read`;
-    await fixture.install({
-      slug: `notes-${fixture.account}`,
-      code: `tools.read = { description: 'Reads', parameters: { type: 'object' }, handler: () => 'SECRET' };`,
-    });
-    await fixture.install({
-      slug: `early-${fixture.account}`,
-      code: `middleware.toolCall = ({ call, cancel }) => { if (call.id === 'c1') cancel('SECRET'); };
+soakTest(t, 'what a plugin says of a call that it cancels is judged by the others, like any result', async (t) => {
+  const fixture = shared.withNewAccount();
+  const name = `notes-${fixture.account}__read`;
+  await fixture.install({
+    slug: `notes-${fixture.account}`,
+    code: `tools.read = { description: 'Reads', parameters: { type: 'object' }, handler: () => 'SECRET' };`,
+  });
+  await fixture.install({
+    slug: `early-${fixture.account}`,
+    code: `middleware.toolCall = ({ call, cancel }) => { if (call.id === 'c1') cancel('SECRET'); };
       middleware.toolResult = ({ call, result, cancel }) => { if (call.id !== 'c1') cancel(call.id + result.content[0].text); };`,
-    });
-    await fixture.install({
-      slug: `guard-${fixture.account}`,
-      required: true,
-      code: `middleware.toolResult = ({ call, result, cancel }) => {
+  });
+  await fixture.install({
+    slug: `guard-${fixture.account}`,
+    required: true,
+    code: `middleware.toolResult = ({ call, result, cancel }) => {
       const [{ text }] = result.content;
       if (call.id === 'c3') return { result: { content: [{ type: 'text', text: text.replace('SECRET', 'it') }] } };
       if (text.includes('SECRET')) cancel('no SECRET');
     };`,
-    });
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-    const call = async (id: string) => (await turn('POST', `/t1/calls/${id}`, { name, arguments: {} })).body;
-    const explained = (text: RegExp) => ({ isError: true, content: [{ text }] });
-    const withheld = /early-.*: another plugin withheld its reason$/;
-    t.match(await call('c1'), explained(withheld), 'the reason of a call that did not run');
-    t.match(await call('c2'), explained(withheld), 'the reason of a result');
-    t.match(await call('c3'), explained(/withheld its result: c3it$/), 'a changed reason');
-    const own = await fixture.call('POST', `/sessions/${session}/tools/${name}`, { callId: 'c1', arguments: {} });
-    t.match(own.body, explained(withheld), 'outside a turn');
-    const texts = (await transcript(fixture, session)).filter(({ role }) => role === 'tool').map(({ text }) => text);
-    t.equal(texts.length, 3);
-    t.notMatch(texts.join(), /SECRET/);
   });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const call = async (id: string) => (await turn('POST', `/t1/calls/${id}`, { name, arguments: {} })).body;
+  const explained = (text: RegExp) => ({ isError: true, content: [{ text }] });
+  const withheld = /early-.*: another plugin withheld its reason$/;
+  t.match(await call('c1'), explained(withheld), 'the reason of a call that did not run');
+  t.match(await call('c2'), explained(withheld), 'the reason of a result');
+  t.match(await call('c3'), explained(/withheld its result: c3it$/), 'a changed reason');
+  const own = await fixture.call('POST', `/sessions/${session}/tools/${name}`, { callId: 'c1', arguments: {} });
+  t.match(own.body, explained(withheld), 'outside a turn');
+  const texts = (await transcript(fixture, session)).filter(({ role }) => role === 'tool').map(({ text }) => text);
+  t.equal(texts.length, 3);
+  t.notMatch(texts.join(), /SECRET/);
+});
 
 t.test('two runtimes: one holds a turn, and the other gets it when the lease has expired', async (t) => {
   const fixture = shared.withNewAccount();
@@ -791,83 +783,81 @@ t.test('a turn belongs to its runtime for `leaseSeconds` after each step', async
     }
 });
 
-if (isSoak())
-  t.test('a turn belongs to its runtime while a step runs, and afterwards', async (t) => {
-    const fixture = shared.withNewAccount();
-    const slug = `slow-${fixture.account}`;
-    // Longer than a lease can last without a renewal: 6 s of the call, and 1.5 s of the message, whose hook has 5 s.
-    const code = `const wait = async (ms) => {
+soakTest(t, 'a turn belongs to its runtime while a step runs, and afterwards', async (t) => {
+  const fixture = shared.withNewAccount();
+  const slug = `slow-${fixture.account}`;
+  // Longer than a lease can last without a renewal: 6 s of the call, and 1.5 s of the message, whose hook has 5 s.
+  const code = `const wait = async (ms) => {
       await new Promise((resolve) => setTimeout(resolve, ms));
       host.log('waited', { at: Date.now() });
     };
     tools.wait = { description: 'Waits', parameters: { type: 'object' },
       handler: async () => { host.log('waiting'); await wait(6_500); return 'done'; } };
     middleware.inboundMessage = ({ message }) => message.text === 'slow' ? wait(2_200) : undefined;`;
-    await fixture.install({ slug, code });
-    const session = await fixture.session();
-    const [one, two] = [asRuntime(fixture, session, 'one'), asRuntime(fixture, session, 'two')];
-    await one('POST', '', { trigger: 'user', leaseSeconds: 4, id: 't1', text: 'hello' });
-    let isRunning = true;
-    const call = one('POST', '/t1/calls/c1', { name: `${slug}__wait` }).finally(() => {
-      isRunning = false;
-    });
-    await eventually(async () => (await fixture.readLog('waiting')).length === 1);
-    const held = { status: 409, body: { code: 'turn_held' } };
-    while (isRunning) {
-      t.match(await two('GET', '/t1/prompt'), held);
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-    t.match(await call, { status: 200, body: { isError: false } });
-    const readLease = async (id: string): Promise<string> => (await one('GET', `/${id}`)).body.turn.lease.until;
-    /** What is left of a lease when the plugin has waited, milliseconds. */
-    const measureLeft = async (until: string) => Date.parse(until) - (await fixture.readLog('waited')).at(-1).at;
-    const leftOfCall = await measureLeft(await readLease('t1'));
-    // The last renewal may have been late.
-    t.ok(leftOfCall > 3_000, `of the lease of 4 s ${leftOfCall} ms are left`);
-    const late = [{ id: 'late', role: 'user', text: 'slow' }];
-    await fixture.call('POST', `/sessions/${session}/messages`, { messages: late });
-    const { lease } = (await one('POST', '', { trigger: 'user', leaseSeconds: 1, id: 'late' })).body;
-    const leftOfMessage = await measureLeft(lease.until);
-    t.ok(leftOfMessage >= 1_000, `of the lease of 1 s ${leftOfMessage} ms are left after a longer judgement`);
-    t.equal(lease.until, await readLease('late'));
+  await fixture.install({ slug, code });
+  const session = await fixture.session();
+  const [one, two] = [asRuntime(fixture, session, 'one'), asRuntime(fixture, session, 'two')];
+  await one('POST', '', { trigger: 'user', leaseSeconds: 4, id: 't1', text: 'hello' });
+  let isRunning = true;
+  const call = one('POST', '/t1/calls/c1', { name: `${slug}__wait` }).finally(() => {
+    isRunning = false;
   });
+  await eventually(async () => (await fixture.readLog('waiting')).length === 1);
+  const held = { status: 409, body: { code: 'turn_held' } };
+  while (isRunning) {
+    t.match(await two('GET', '/t1/prompt'), held);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  t.match(await call, { status: 200, body: { isError: false } });
+  const readLease = async (id: string): Promise<string> => (await one('GET', `/${id}`)).body.turn.lease.until;
+  /** What is left of a lease when the plugin has waited, milliseconds. */
+  const measureLeft = async (until: string) => Date.parse(until) - (await fixture.readLog('waited')).at(-1).at;
+  const leftOfCall = await measureLeft(await readLease('t1'));
+  // The last renewal may have been late.
+  t.ok(leftOfCall > 3_000, `of the lease of 4 s ${leftOfCall} ms are left`);
+  const late = [{ id: 'late', role: 'user', text: 'slow' }];
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: late });
+  const { lease } = (await one('POST', '', { trigger: 'user', leaseSeconds: 1, id: 'late' })).body;
+  const leftOfMessage = await measureLeft(lease.until);
+  t.ok(leftOfMessage >= 1_000, `of the lease of 1 s ${leftOfMessage} ms are left after a longer judgement`);
+  t.equal(lease.until, await readLease('late'));
+});
 
-if (isSoak())
-  t.test('a turn is opened again without its text, also with another prompt and model', async (t) => {
-    const fixture = shared.withNewAccount();
-    await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
-    const session = await fixture.session();
-    const [one, two] = [asRuntime(fixture, session, 'one'), asRuntime(fixture, session, 'two')];
-    const opening = {
-      id: 't1',
-      from: 'bob',
-      text: 'pay with 4111',
-      trigger: 'user',
-      systemPrompt: 'Be brief.',
-      model: 'm1',
-    };
-    const opened = (await one('POST', '', opening)).body;
-    const readPrompt = async (runtime: Runtime) => (await runtime('GET', '/t1/prompt')).body;
-    t.match(await one('POST', '', { id: 't1', trigger: 'user' }), {
-      status: 201,
-      body: { action: 'continue', state: 'open', message: opened.message },
-    });
-    t.match(await readPrompt(one), { systemPrompt: 'Be brief. Be kind.', model: 'm1' }, 'what it omits stays');
-    const reused = { status: 409, body: { code: 'id_reused' } };
-    const newer = { systemPrompt: 'Be thorough.', model: 'm2' };
-    t.match(await one('POST', '', { id: 't1', trigger: 'agent', ...newer }), reused);
-    t.match(await one('POST', '', { ...opening, text: 'other', ...newer }), reused);
-    t.match(await two('POST', '', { id: 't1', trigger: 'user', ...newer }), { body: { code: 'turn_held' } });
-    t.match(await readPrompt(one), { systemPrompt: 'Be brief. Be kind.', model: 'm1' }, 'refused, it changes nothing');
-    await expireLease(fixture, session);
-    const { prompt } = (await two('POST', '', { id: 't1', trigger: 'user', prompt: true, ...newer })).body;
-    t.match(prompt, { systemPrompt: 'Be thorough. Be kind.', model: 'm2', messages: [{ text: 'pay with [card]' }] });
-    t.match((await two('POST', '', { ...opening, ...newer, systemPrompt: 'Be kind.' })).status, 201);
-    t.match(await readPrompt(two), { systemPrompt: 'Be kind. Be kind.', model: 'm2' });
-    t.equal((await fixture.readLog('inbound')).length, 1, 'its message is not judged again');
-    await two('POST', '/t1/end', {});
-    t.match((await two('POST', '', { id: 't1', trigger: 'user' })).body, { state: 'ended', message: opened.message });
+soakTest(t, 'a turn is opened again without its text, also with another prompt and model', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const session = await fixture.session();
+  const [one, two] = [asRuntime(fixture, session, 'one'), asRuntime(fixture, session, 'two')];
+  const opening = {
+    id: 't1',
+    from: 'bob',
+    text: 'pay with 4111',
+    trigger: 'user',
+    systemPrompt: 'Be brief.',
+    model: 'm1',
+  };
+  const opened = (await one('POST', '', opening)).body;
+  const readPrompt = async (runtime: Runtime) => (await runtime('GET', '/t1/prompt')).body;
+  t.match(await one('POST', '', { id: 't1', trigger: 'user' }), {
+    status: 201,
+    body: { action: 'continue', state: 'open', message: opened.message },
   });
+  t.match(await readPrompt(one), { systemPrompt: 'Be brief. Be kind.', model: 'm1' }, 'what it omits stays');
+  const reused = { status: 409, body: { code: 'id_reused' } };
+  const newer = { systemPrompt: 'Be thorough.', model: 'm2' };
+  t.match(await one('POST', '', { id: 't1', trigger: 'agent', ...newer }), reused);
+  t.match(await one('POST', '', { ...opening, text: 'other', ...newer }), reused);
+  t.match(await two('POST', '', { id: 't1', trigger: 'user', ...newer }), { body: { code: 'turn_held' } });
+  t.match(await readPrompt(one), { systemPrompt: 'Be brief. Be kind.', model: 'm1' }, 'refused, it changes nothing');
+  await expireLease(fixture, session);
+  const { prompt } = (await two('POST', '', { id: 't1', trigger: 'user', prompt: true, ...newer })).body;
+  t.match(prompt, { systemPrompt: 'Be thorough. Be kind.', model: 'm2', messages: [{ text: 'pay with [card]' }] });
+  t.match((await two('POST', '', { ...opening, ...newer, systemPrompt: 'Be kind.' })).status, 201);
+  t.match(await readPrompt(two), { systemPrompt: 'Be kind. Be kind.', model: 'm2' });
+  t.equal((await fixture.readLog('inbound')).length, 1, 'its message is not judged again');
+  await two('POST', '/t1/end', {});
+  t.match((await two('POST', '', { id: 't1', trigger: 'user' })).body, { state: 'ended', message: opened.message });
+});
 
 t.test('a message that is sent twice at once is judged once', async (t) => {
   const fixture = shared.withNewAccount();
@@ -1033,65 +1023,64 @@ t.test('a required guard that streams and fails lets no piece out; the piece may
   t.match((await turn('POST', '/t1/output', last)).body, { show: 'Two.', state: 'passed' });
 });
 
-if (isSoak())
-  t.test('the judged pieces of a text have together no more characters than a text may have', async (t) => {
-    const JUDGED_CHARS = 200_000;
-    const code = `middleware.outboundMessage = { stream: true, handler: ({ message: { text } }) => {
+soakTest(t, 'the judged pieces of a text have together no more characters than a text may have', async (t) => {
+  const JUDGED_CHARS = 200_000;
+  const code = `middleware.outboundMessage = { stream: true, handler: ({ message: { text } }) => {
     if (text.length === 1) return { message: { text: '一'.repeat(${JUDGED_CHARS}) } };
   } };`;
-    const long = '一'.repeat(JUDGED_CHARS);
-    const start = async (required: boolean) => {
-      const fixture = shared.withNewAccount();
-      const slug = `long-${fixture.account}`;
-      const { accountId } = await fixture.install({ slug, code, required });
-      const session = await fixture.session();
-      const turn = asRuntime(fixture, session, 'r1');
-      await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-      const send = async (piece: number, text: string, done = false) =>
-        (await turn('POST', '/t1/output', { id: 'o1', piece, text, done })).body;
-      return { fixture, accountId, slug, session, turn, send };
-    };
-    const readUsed = async (accountId: string): Promise<number> => {
-      const { rows } = await shared.pool.query(
-        `SELECT usage_bytes($1, 'transcripts')::int AS used, (SELECT sum(stored_bytes)::int FROM stored_rows
+  const long = '一'.repeat(JUDGED_CHARS);
+  const start = async (required: boolean) => {
+    const fixture = shared.withNewAccount();
+    const slug = `long-${fixture.account}`;
+    const { accountId } = await fixture.install({ slug, code, required });
+    const session = await fixture.session();
+    const turn = asRuntime(fixture, session, 'r1');
+    await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+    const send = async (piece: number, text: string, done = false) =>
+      (await turn('POST', '/t1/output', { id: 'o1', piece, text, done })).body;
+    return { fixture, accountId, slug, session, turn, send };
+  };
+  const readUsed = async (accountId: string): Promise<number> => {
+    const { rows } = await shared.pool.query(
+      `SELECT usage_bytes($1, 'transcripts')::int AS used, (SELECT sum(stored_bytes)::int FROM stored_rows
          WHERE account_id = $1 AND kind = 'transcripts') AS stored`,
-        [accountId],
-      );
-      t.equal(rows[0].used, rows[0].stored, 'as the rows are');
-      return rows[0].used;
-    };
-    const optional = await start(false);
-    const before = await readUsed(optional.accountId);
-    t.match(await optional.send(0, 'a'), { show: long, state: 'open' });
-    t.ok((await readUsed(optional.accountId)) - before > 3 * JUDGED_CHARS, 'a judged piece counts');
-    t.match(await optional.send(1, 'b'), { show: 'b', state: 'open' }, 'as if the plugin had failed');
-    const field = { code: 'bad_request', errors: [{ field: 'text' }] };
-    t.match(await optional.send(2, 'c'.repeat(TEXT_MAX_CHARS - JUDGED_CHARS)), field, 'with the judged text before it');
-    t.match(await optional.send(2, 'd', true), { show: 'd', state: 'passed' }, 'as if the plugin had failed');
-    const replies = (await transcript(optional.fixture, optional.session)).filter(({ role }) => role === 'assistant');
-    t.same(
-      replies.map(({ text }) => text === `${long}bd`),
-      [true],
+      [accountId],
     );
-    const afterPieces = await readUsed(optional.accountId);
-    const url = `https://example.com/${'x'.repeat(4_000)}`;
-    const attachments = Array.from({ length: 50 }, () => ({ name: 'f', mediaType: 'text/plain', url }));
-    await optional.turn('POST', '/t1/output', { id: 'o2', text: 'See these.', attachments });
-    const added = (await readUsed(optional.accountId)) - afterPieces;
-    t.ok(added > 2 * JSON.stringify(attachments).length, 'files count for the message and the output');
+    t.equal(rows[0].used, rows[0].stored, 'as the rows are');
+    return rows[0].used;
+  };
+  const optional = await start(false);
+  const before = await readUsed(optional.accountId);
+  t.match(await optional.send(0, 'a'), { show: long, state: 'open' });
+  t.ok((await readUsed(optional.accountId)) - before > 3 * JUDGED_CHARS, 'a judged piece counts');
+  t.match(await optional.send(1, 'b'), { show: 'b', state: 'open' }, 'as if the plugin had failed');
+  const field = { code: 'bad_request', errors: [{ field: 'text' }] };
+  t.match(await optional.send(2, 'c'.repeat(TEXT_MAX_CHARS - JUDGED_CHARS)), field, 'with the judged text before it');
+  t.match(await optional.send(2, 'd', true), { show: 'd', state: 'passed' }, 'as if the plugin had failed');
+  const replies = (await transcript(optional.fixture, optional.session)).filter(({ role }) => role === 'assistant');
+  t.same(
+    replies.map(({ text }) => text === `${long}bd`),
+    [true],
+  );
+  const afterPieces = await readUsed(optional.accountId);
+  const url = `https://example.com/${'x'.repeat(4_000)}`;
+  const attachments = Array.from({ length: 50 }, () => ({ name: 'f', mediaType: 'text/plain', url }));
+  await optional.turn('POST', '/t1/output', { id: 'o2', text: 'See these.', attachments });
+  const added = (await readUsed(optional.accountId)) - afterPieces;
+  t.ok(added > 2 * JSON.stringify(attachments).length, 'files count for the message and the output');
 
-    const required = await start(true);
-    t.match(await required.send(0, 'a'), { show: long, state: 'open' });
-    const reason = new RegExp(`message.text has ${JUDGED_CHARS} characters, and the message has room for 62144`);
-    const stopped = { show: '', action: 'cancel', isFinal: false, cancelledBy: required.slug, state: 'open', reason };
-    t.match(await required.send(1, 'b'), stopped);
-    t.match(await required.send(1, 'b', true), stopped, 'the last piece');
-    const { rows } = await required.fixture.pool.query(
-      'SELECT sum(length(judged_text))::int AS chars FROM turn_pieces WHERE account_id = $1',
-      [required.accountId],
-    );
-    t.same(rows, [{ chars: JUDGED_CHARS }]);
-  });
+  const required = await start(true);
+  t.match(await required.send(0, 'a'), { show: long, state: 'open' });
+  const reason = new RegExp(`message.text has ${JUDGED_CHARS} characters, and the message has room for 62144`);
+  const stopped = { show: '', action: 'cancel', isFinal: false, cancelledBy: required.slug, state: 'open', reason };
+  t.match(await required.send(1, 'b'), stopped);
+  t.match(await required.send(1, 'b', true), stopped, 'the last piece');
+  const { rows } = await required.fixture.pool.query(
+    'SELECT sum(length(judged_text))::int AS chars FROM turn_pieces WHERE account_id = $1',
+    [required.accountId],
+  );
+  t.same(rows, [{ chars: JUDGED_CHARS }]);
+});
 
 t.test('a turn stays open while a required guard cannot judge what was streamed', async (t) => {
   const fixture = shared.withNewAccount();
@@ -1112,29 +1101,28 @@ t.test('a turn stays open while a required guard cannot judge what was streamed'
   );
 });
 
-if (isSoak())
-  t.test('what was shown before a plugin came cannot be changed by it', async (t) => {
-    const fixture = shared.withNewAccount();
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-    await turn('POST', '/t1/output', { id: 'o1', piece: 0, text: 'darn ' });
-    await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
-    const last = { id: 'o1', piece: 1, text: 'it', done: true };
-    const refused = {
-      action: 'cancel',
-      cancelledBy: `guard-${fixture.account}`,
-      show: '',
-      state: 'vetoed',
-      reason: /already being streamed/,
-    };
-    t.match((await turn('POST', '/t1/output', last)).body, refused);
-    t.match((await turn('POST', '/t1/output', last)).body, refused);
-    const whole = { id: 'o2', text: 'darn it', isShown: true };
-    t.match((await turn('POST', '/t1/output', whole)).body, refused, 'shown by the runtime');
-    const harmless = { id: 'o3', text: 'it is', isShown: true };
-    t.match((await turn('POST', '/t1/output', harmless)).body, { show: '', state: 'passed' });
-  });
+soakTest(t, 'what was shown before a plugin came cannot be changed by it', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  await turn('POST', '/t1/output', { id: 'o1', piece: 0, text: 'darn ' });
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const last = { id: 'o1', piece: 1, text: 'it', done: true };
+  const refused = {
+    action: 'cancel',
+    cancelledBy: `guard-${fixture.account}`,
+    show: '',
+    state: 'vetoed',
+    reason: /already being streamed/,
+  };
+  t.match((await turn('POST', '/t1/output', last)).body, refused);
+  t.match((await turn('POST', '/t1/output', last)).body, refused);
+  const whole = { id: 'o2', text: 'darn it', isShown: true };
+  t.match((await turn('POST', '/t1/output', whole)).body, refused, 'shown by the runtime');
+  const harmless = { id: 'o3', text: 'it is', isShown: true };
+  t.match((await turn('POST', '/t1/output', harmless)).body, { show: '', state: 'passed' });
+});
 
 t.test('a summary replaces what it covers, once', async (t) => {
   const fixture = shared.withNewAccount();
@@ -1163,26 +1151,25 @@ t.test('a summary replaces what it covers, once', async (t) => {
   t.equal((await transcript(fixture, session)).length, 5, 'the transcript keeps everything');
 });
 
-if (isSoak())
-  t.test('the prompts of a turn whose summarizer fails add one notice', async (t) => {
-    const fixture = shared.withNewAccount();
-    const code = `compaction.summarize = () => { throw new Error('x'); };`;
-    await fixture.install({ slug: `broken-${fixture.account}`, code });
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    for (const id of ['t1', 't2']) {
-      await turn('POST', '', { id, text: 'hello', trigger: 'user' });
-      // What is summarized ends with another message each time.
-      for (const output of ['one', 'two', 'three']) {
-        await turn('POST', `/${id}/output`, { id: `${id}-${output}`, text: output });
-        const { body } = await turn('GET', `/${id}/prompt?compactAfter=1&keep=1`);
-        t.match(body, { action: 'continue', notice: /^No plugin summarized the conversation/ });
-      }
+soakTest(t, 'the prompts of a turn whose summarizer fails add one notice', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = `compaction.summarize = () => { throw new Error('x'); };`;
+  await fixture.install({ slug: `broken-${fixture.account}`, code });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  for (const id of ['t1', 't2']) {
+    await turn('POST', '', { id, text: 'hello', trigger: 'user' });
+    // What is summarized ends with another message each time.
+    for (const output of ['one', 'two', 'three']) {
+      await turn('POST', `/${id}/output`, { id: `${id}-${output}`, text: output });
+      const { body } = await turn('GET', `/${id}/prompt?compactAfter=1&keep=1`);
+      t.match(body, { action: 'continue', notice: /^No plugin summarized the conversation/ });
     }
-    const notices = (await transcript(fixture, session)).filter(({ role }) => role === 'notice');
-    t.match(notices[0], { text: /^No plugin summarized/, data: { kind: 'compaction_fallback' } });
-    t.equal(notices.length, 2, 'one for each turn');
-  });
+  }
+  const notices = (await transcript(fixture, session)).filter(({ role }) => role === 'notice');
+  t.match(notices[0], { text: /^No plugin summarized/, data: { kind: 'compaction_fallback' } });
+  t.equal(notices.length, 2, 'one for each turn');
+});
 
 /** Opens a turn of a session with the messages m1, m2 and so on, whose summarizer logs the first and the last message of each request. */
 async function startLongConversation(messages: number, keep = 1) {
@@ -1212,140 +1199,135 @@ async function startLongConversation(messages: number, keep = 1) {
 
 const SUMMARY_HEAD = 'Summary of the conversation so far:\n';
 
-if (isSoak())
-  t.test(
-    'a prompt has the message of its turn and what its model has not read, whatever a summary replaces',
-    async (t) => {
-      const fixture = shared.withNewAccount();
-      await fixture.install({
-        slug: `short-${fixture.account}`,
-        code: `compaction.summarize = (ctx) => ctx.messages.map(({ text }) => text).join('+');`,
-      });
-      await fixture.install({ slug: `calc-${fixture.account}`, code: ADDER });
-      const session = await fixture.session();
-      const turn = asRuntime(fixture, session, 'r1');
-      const add = async (from: number, to: number) => {
-        for (let a = from; a <= to; a += 1) {
-          const call = { name: `calc-${fixture.account}__add`, arguments: { a } };
-          t.equal((await turn('POST', `/t1/calls/c${a}`, call)).status, 200);
-        }
-      };
-      const read = async (query: string) => {
-        const { messages } = (await turn('GET', `/t1/prompt?${query}`)).body;
-        return messages.map(({ role, text }: { role: string; text: string }) => `${role}: ${text}`);
-      };
-      const summary = `system: ${SUMMARY_HEAD}`;
-      await turn('POST', '', { id: 't1', text: 'Which?', trigger: 'user' });
-      await add(1, 3);
-      await turn('POST', '/t1/output', { id: 'o1', text: 'Now the rest.' });
-      await add(4, 8);
-      const rest = ['assistant: Now the rest.', ...[5, 6, 7, 8, 9].map((sum) => `tool: ${sum}`)];
-      t.same(await read('compactAfter=6'), [`${summary}Which?+2+3+4`, 'user: Which?', ...rest]);
-      t.same(await read('compactAfter=1&keep=0'), [`${summary}Which?+2+3+4`, 'user: Which?', ...rest]);
-      await turn('POST', '/t1/output', { id: 'o2', text: 'All.' });
-      const [head, ...others] = await read('compactAfter=1&keep=0');
-      t.match(head, /Now the rest\.\+5\+6\+7\+8\+9\+All\.$/);
-      t.same(others, ['user: Which?']);
-      t.match(
-        (await turn('POST', '', { id: 't2', text: 'Thanks.', trigger: 'user', prompt: true })).body.prompt.messages,
-        [{ role: 'system' }, { id: 't2' }],
-      );
-    },
-  );
-
-if (isSoak())
-  t.test('a prompt has the message of its turn although newer messages left no room for it', async (t) => {
+soakTest(
+  t,
+  'a prompt has the message of its turn and what its model has not read, whatever a summary replaces',
+  async (t) => {
     const fixture = shared.withNewAccount();
+    await fixture.install({
+      slug: `short-${fixture.account}`,
+      code: `compaction.summarize = (ctx) => ctx.messages.map(({ text }) => text).join('+');`,
+    });
+    await fixture.install({ slug: `calc-${fixture.account}`, code: ADDER });
     const session = await fixture.session();
     const turn = asRuntime(fixture, session, 'r1');
+    const add = async (from: number, to: number) => {
+      for (let a = from; a <= to; a += 1) {
+        const call = { name: `calc-${fixture.account}__add`, arguments: { a } };
+        t.equal((await turn('POST', `/t1/calls/c${a}`, call)).status, 200);
+      }
+    };
+    const read = async (query: string) => {
+      const { messages } = (await turn('GET', `/t1/prompt?${query}`)).body;
+      return messages.map(({ role, text }: { role: string; text: string }) => `${role}: ${text}`);
+    };
+    const summary = `system: ${SUMMARY_HEAD}`;
     await turn('POST', '', { id: 't1', text: 'Which?', trigger: 'user' });
-    await fixture.pool.query(
-      `INSERT INTO session_messages (session_id, account_id, id, role, text)
+    await add(1, 3);
+    await turn('POST', '/t1/output', { id: 'o1', text: 'Now the rest.' });
+    await add(4, 8);
+    const rest = ['assistant: Now the rest.', ...[5, 6, 7, 8, 9].map((sum) => `tool: ${sum}`)];
+    t.same(await read('compactAfter=6'), [`${summary}Which?+2+3+4`, 'user: Which?', ...rest]);
+    t.same(await read('compactAfter=1&keep=0'), [`${summary}Which?+2+3+4`, 'user: Which?', ...rest]);
+    await turn('POST', '/t1/output', { id: 'o2', text: 'All.' });
+    const [head, ...others] = await read('compactAfter=1&keep=0');
+    t.match(head, /Now the rest\.\+5\+6\+7\+8\+9\+All\.$/);
+    t.same(others, ['user: Which?']);
+    t.match(
+      (await turn('POST', '', { id: 't2', text: 'Thanks.', trigger: 'user', prompt: true })).body.prompt.messages,
+      [{ role: 'system' }, { id: 't2' }],
+    );
+  },
+);
+
+soakTest(t, 'a prompt has the message of its turn although newer messages left no room for it', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'Which?', trigger: 'user' });
+  await fixture.pool.query(
+    `INSERT INTO session_messages (session_id, account_id, id, role, text)
      SELECT id, account_id, 'm' || n, 'tool', 'm' || n FROM sessions, generate_series(1, 1100) n WHERE id = $1`,
-      [session],
-    );
-    const { messages, isTruncated } = (await turn('GET', '/t1/prompt')).body;
-    t.match(messages.slice(0, 2), [{ id: 't1', role: 'user', text: 'Which?' }, { id: 'm101' }]);
-    t.match({ length: messages.length, isTruncated }, { length: 1_001, isTruncated: true });
-  });
-
-if (isSoak())
-  t.test('messages that are too old for a prompt are summarized before its own', async (t) => {
-    const { readPrompt, readSummarized } = await startLongConversation(1_100);
-    t.match(await readPrompt(), {
-      messages: [{ text: `${SUMMARY_HEAD}summary 2` }, { text: 'e' }],
-      isTruncated: false,
-    });
-    t.same(await readSummarized(), [
-      ['m1', 'm2', 'm999'],
-      [`${SUMMARY_HEAD}summary 1`, 'm1000', 'm1100'],
-    ]);
-  });
-
-if (isSoak())
-  t.test('the last messages of a long conversation stay, as many as are asked for', async (t) => {
-    const { readPrompt, readSummarized } = await startLongConversation(1_001, 20);
-    const { messages, isTruncated } = await readPrompt();
-    const kept = Array.from({ length: 19 }, (_, index) => `m${983 + index}`);
-    t.same(
-      messages.map(({ text }: { text: string }) => text),
-      [`${SUMMARY_HEAD}summary 1`, ...kept, 'e'],
-    );
-    t.equal(isTruncated, false);
-    t.same(await readSummarized(), [['m1', 'm2', 'm982']]);
-  });
-
-if (isSoak())
-  t.test('results that the model has not read stay, also if their call is too old for the prompt', async (t) => {
-    const { add, readPrompt, readSummarized } = await startLongConversation(0);
-    await add('assistant', 'calls', 1);
-    await add('tool', 'result', 1_001);
-    const { messages, isTruncated } = await readPrompt();
-    const texts = messages.map(({ text }: { text: string }) => text);
-    t.same([texts.length, ...texts.slice(0, 2), texts.at(-1)], [1_001, 'e', 'result2', 'result1001']);
-    t.equal(isTruncated, true);
-    t.same(await readSummarized(), []);
-  });
-
-if (isSoak())
-  t.test(
-    'results whose call is too old for the prompt are summarized with it, once the model has read them',
-    async (t) => {
-      const { add, readPrompt, readSummarized } = await startLongConversation(0, 20);
-      await add('assistant', 'calls', 1);
-      await add('tool', 'result', 1_100);
-      await add('assistant', 'answer', 1);
-      t.match(await readPrompt(), {
-        messages: [{ text: `${SUMMARY_HEAD}summary 3` }, { text: 'e' }, { text: 'answer1' }],
-        isTruncated: false,
-      });
-      t.same(await readSummarized(), [
-        ['e', null, 'e'],
-        [`${SUMMARY_HEAD}summary 1`, 'calls1', 'result999'],
-        [`${SUMMARY_HEAD}summary 2`, 'result1000', 'result1100'],
-      ]);
-    },
+    [session],
   );
+  const { messages, isTruncated } = (await turn('GET', '/t1/prompt')).body;
+  t.match(messages.slice(0, 2), [{ id: 't1', role: 'user', text: 'Which?' }, { id: 'm101' }]);
+  t.match({ length: messages.length, isTruncated }, { length: 1_001, isTruncated: true });
+});
 
-if (isSoak())
-  t.test('a prompt whose summary lacks older messages says so, and the next one summarizes them', async (t) => {
-    const { readPrompt, readSummarized } = await startLongConversation(4_500);
+soakTest(t, 'messages that are too old for a prompt are summarized before its own', async (t) => {
+  const { readPrompt, readSummarized } = await startLongConversation(1_100);
+  t.match(await readPrompt(), {
+    messages: [{ text: `${SUMMARY_HEAD}summary 2` }, { text: 'e' }],
+    isTruncated: false,
+  });
+  t.same(await readSummarized(), [
+    ['m1', 'm2', 'm999'],
+    [`${SUMMARY_HEAD}summary 1`, 'm1000', 'm1100'],
+  ]);
+});
+
+soakTest(t, 'the last messages of a long conversation stay, as many as are asked for', async (t) => {
+  const { readPrompt, readSummarized } = await startLongConversation(1_001, 20);
+  const { messages, isTruncated } = await readPrompt();
+  const kept = Array.from({ length: 19 }, (_, index) => `m${983 + index}`);
+  t.same(
+    messages.map(({ text }: { text: string }) => text),
+    [`${SUMMARY_HEAD}summary 1`, ...kept, 'e'],
+  );
+  t.equal(isTruncated, false);
+  t.same(await readSummarized(), [['m1', 'm2', 'm982']]);
+});
+
+soakTest(t, 'results that the model has not read stay, also if their call is too old for the prompt', async (t) => {
+  const { add, readPrompt, readSummarized } = await startLongConversation(0);
+  await add('assistant', 'calls', 1);
+  await add('tool', 'result', 1_001);
+  const { messages, isTruncated } = await readPrompt();
+  const texts = messages.map(({ text }: { text: string }) => text);
+  t.same([texts.length, ...texts.slice(0, 2), texts.at(-1)], [1_001, 'e', 'result2', 'result1001']);
+  t.equal(isTruncated, true);
+  t.same(await readSummarized(), []);
+});
+
+soakTest(
+  t,
+  'results whose call is too old for the prompt are summarized with it, once the model has read them',
+  async (t) => {
+    const { add, readPrompt, readSummarized } = await startLongConversation(0, 20);
+    await add('assistant', 'calls', 1);
+    await add('tool', 'result', 1_100);
+    await add('assistant', 'answer', 1);
     t.match(await readPrompt(), {
-      messages: [{ text: `${SUMMARY_HEAD}summary 3` }, { text: 'e' }],
-      isTruncated: true,
-    });
-    t.match(await readPrompt(), {
-      messages: [{ text: `${SUMMARY_HEAD}summary 5` }, { text: 'e' }],
+      messages: [{ text: `${SUMMARY_HEAD}summary 3` }, { text: 'e' }, { text: 'answer1' }],
       isTruncated: false,
     });
     t.same(await readSummarized(), [
-      ['m1', 'm2', 'm999'],
-      [`${SUMMARY_HEAD}summary 1`, 'm1000', 'm1998'],
-      [`${SUMMARY_HEAD}summary 2`, 'm1999', 'm2997'],
-      [`${SUMMARY_HEAD}summary 3`, 'm2998', 'm3996'],
-      [`${SUMMARY_HEAD}summary 4`, 'm3997', 'm4500'],
+      ['e', null, 'e'],
+      [`${SUMMARY_HEAD}summary 1`, 'calls1', 'result999'],
+      [`${SUMMARY_HEAD}summary 2`, 'result1000', 'result1100'],
     ]);
+  },
+);
+
+soakTest(t, 'a prompt whose summary lacks older messages says so, and the next one summarizes them', async (t) => {
+  const { readPrompt, readSummarized } = await startLongConversation(4_500);
+  t.match(await readPrompt(), {
+    messages: [{ text: `${SUMMARY_HEAD}summary 3` }, { text: 'e' }],
+    isTruncated: true,
   });
+  t.match(await readPrompt(), {
+    messages: [{ text: `${SUMMARY_HEAD}summary 5` }, { text: 'e' }],
+    isTruncated: false,
+  });
+  t.same(await readSummarized(), [
+    ['m1', 'm2', 'm999'],
+    [`${SUMMARY_HEAD}summary 1`, 'm1000', 'm1998'],
+    [`${SUMMARY_HEAD}summary 2`, 'm1999', 'm2997'],
+    [`${SUMMARY_HEAD}summary 3`, 'm2998', 'm3996'],
+    [`${SUMMARY_HEAD}summary 4`, 'm3997', 'm4500'],
+  ]);
+});
 
 t.test('a message of a channel is answered without a second judgement, and the reply is sent once', async (t) => {
   const fixture = shared.withNewAccount();
@@ -1397,46 +1379,41 @@ t.test('a message of a channel is answered without a second judgement, and the r
   });
 });
 
-if (isSoak())
-  t.test('a turn ends with a text that an earlier output has, and the channel gets it', async (t) => {
-    const fixture = shared.withNewAccount();
-    await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
-    const desk = await fixture.install({
-      slug: `desk-${fixture.account}`,
-      code: `channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'v', text: 'go' }] });
+soakTest(t, 'a turn ends with a text that an earlier output has, and the channel gets it', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
+  const desk = await fixture.install({
+    slug: `desk-${fixture.account}`,
+    code: `channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'v', text: 'go' }] });
       channel.send = (message) => { host.log('sent', { text: message.text }); };`,
-    });
-    await deliver(fixture, desk, await connect(fixture, desk), ['x']);
-    const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
-    const id = await eventually(async () => (await transcript(fixture, session))[0]?.id);
-    const turn = asRuntime(fixture, session, 'r1');
-    const at = `/${encodeURIComponent(id)}`;
-    await turn('POST', '', { id, trigger: 'channel' });
-    const first = (await turn('POST', `${at}/output`, { text: 'Done.' })).body;
-    await turn('POST', `${at}/output`, { text: 'One more thing' });
-    t.match(
-      (await turn('POST', `${at}/output`, { text: 'Done.' })).body,
-      { id: first.id },
-      'another output needs an id',
-    );
-    during.set('turn.output-saved', () => Promise.reject(new Error('as if it were killed here')));
-    t.equal((await turn('POST', `${at}/end`, { text: 'Done.' })).status, 500);
-    for (const _ of [1, 2]) t.match((await turn('POST', `${at}/end`, { text: 'Done.' })).body, { state: 'ended' });
-    t.same(
-      (await transcript(fixture, session)).map(({ text }) => text),
-      ['go', 'Done.', 'One more thing', 'Done.'],
-    );
-    t.equal((await fixture.readLog('outbound')).length, 3, 'the repeated end judges nothing again');
-    await eventually(async () => (await fixture.readLog('sent')).length > 0);
-    t.same(await fixture.readLog('sent'), [{ text: 'Done.' }]);
-
-    const other = asRuntime(fixture, await fixture.session(), 'r1');
-    await other('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-    await other('POST', '/t1/output', { id: 'o1', text: 'Let me look.' });
-    const last = (await other('POST', '/t1/output', { text: 'Done.' })).body;
-    t.equal((await other('POST', '/t1/output', { text: 'Hmm' })).body.show, '', 'not in the transcript');
-    t.equal((await other('POST', '/t1/end', { text: 'Done.' })).body.replyId, last.id, 'the same message');
   });
+  await deliver(fixture, desk, await connect(fixture, desk), ['x']);
+  const session = await eventually(async () => (await fixture.call('GET', '/sessions')).body.items[0]?.id);
+  const id = await eventually(async () => (await transcript(fixture, session))[0]?.id);
+  const turn = asRuntime(fixture, session, 'r1');
+  const at = `/${encodeURIComponent(id)}`;
+  await turn('POST', '', { id, trigger: 'channel' });
+  const first = (await turn('POST', `${at}/output`, { text: 'Done.' })).body;
+  await turn('POST', `${at}/output`, { text: 'One more thing' });
+  t.match((await turn('POST', `${at}/output`, { text: 'Done.' })).body, { id: first.id }, 'another output needs an id');
+  during.set('turn.output-saved', () => Promise.reject(new Error('as if it were killed here')));
+  t.equal((await turn('POST', `${at}/end`, { text: 'Done.' })).status, 500);
+  for (const _ of [1, 2]) t.match((await turn('POST', `${at}/end`, { text: 'Done.' })).body, { state: 'ended' });
+  t.same(
+    (await transcript(fixture, session)).map(({ text }) => text),
+    ['go', 'Done.', 'One more thing', 'Done.'],
+  );
+  t.equal((await fixture.readLog('outbound')).length, 3, 'the repeated end judges nothing again');
+  await eventually(async () => (await fixture.readLog('sent')).length > 0);
+  t.same(await fixture.readLog('sent'), [{ text: 'Done.' }]);
+
+  const other = asRuntime(fixture, await fixture.session(), 'r1');
+  await other('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  await other('POST', '/t1/output', { id: 'o1', text: 'Let me look.' });
+  const last = (await other('POST', '/t1/output', { text: 'Done.' })).body;
+  t.equal((await other('POST', '/t1/output', { text: 'Hmm' })).body.show, '', 'not in the transcript');
+  t.equal((await other('POST', '/t1/end', { text: 'Done.' })).body.replyId, last.id, 'the same message');
+});
 
 t.test('messages that wait for an answer are listed, until their turns are over', async (t) => {
   const fixture = shared.withNewAccount();
@@ -1506,25 +1483,24 @@ t.test('turns that are not over are listed by the account’s messages that arri
   t.same((await shared.withNewAccount().call('GET', '/sessions/turns')).body.items, []);
 });
 
-if (isSoak())
-  t.test('a message with an id of any length is answered in a turn', async (t) => {
-    const fixture = shared.withNewAccount();
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    const id = 'm'.repeat(200);
-    await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ id, role: 'user', text: 'hi' }] });
-    t.match((await fixture.call('GET', '/sessions/unanswered')).body.items, [{ message: { id } }]);
-    t.match((await turn('POST', '', { id, trigger: 'user' })).body, { state: 'open', message: { text: 'hi' } });
-    t.match((await turn('POST', `/${id}/output`, { text: 'whole' })).body, { state: 'passed' });
-    t.match((await turn('POST', `/${id}/output`, { text: 'pieces', piece: 0 })).body, { state: 'open' });
-    t.match((await turn('POST', `/${id}/end`, { text: 'last' })).body, { state: 'ended' });
-    const { items } = (await fixture.call('GET', `/sessions/${session}/messages`)).body;
-    t.same(
-      items.map(({ text }: { text: string }) => text),
-      ['hi', 'whole', 'pieces', 'last'],
-    );
-    t.ok(items.every((item: { id: string }) => item.id.length <= 200));
-  });
+soakTest(t, 'a message with an id of any length is answered in a turn', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const id = 'm'.repeat(200);
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: [{ id, role: 'user', text: 'hi' }] });
+  t.match((await fixture.call('GET', '/sessions/unanswered')).body.items, [{ message: { id } }]);
+  t.match((await turn('POST', '', { id, trigger: 'user' })).body, { state: 'open', message: { text: 'hi' } });
+  t.match((await turn('POST', `/${id}/output`, { text: 'whole' })).body, { state: 'passed' });
+  t.match((await turn('POST', `/${id}/output`, { text: 'pieces', piece: 0 })).body, { state: 'open' });
+  t.match((await turn('POST', `/${id}/end`, { text: 'last' })).body, { state: 'ended' });
+  const { items } = (await fixture.call('GET', `/sessions/${session}/messages`)).body;
+  t.same(
+    items.map(({ text }: { text: string }) => text),
+    ['hi', 'whole', 'pieces', 'last'],
+  );
+  t.ok(items.every((item: { id: string }) => item.id.length <= 200));
+});
 
 t.test('a message that was added unjudged is judged when its turn opens', async (t) => {
   const fixture = shared.withNewAccount();
@@ -1613,22 +1589,20 @@ async function startSlowSummary(fixture: SupervisorFixture) {
   return { session, turn, readPrompt, readPromptDuring };
 }
 
-if (isSoak())
-  t.test('a summary of a message that is vetoed while it is made is in no prompt', async (t) => {
-    const { turn, readPrompt, readPromptDuring } = await startSlowSummary(shared.withNewAccount());
-    const veto = () => turn('POST', '', { id: 'm0', trigger: 'user' });
-    t.same(await readPromptDuring('?compactAfter=1&keep=0', veto), ['more', 'hello', 'hold on']);
-    t.same(await readPrompt(), ['more', 'hello', 'hold on']);
-  });
+soakTest(t, 'a summary of a message that is vetoed while it is made is in no prompt', async (t) => {
+  const { turn, readPrompt, readPromptDuring } = await startSlowSummary(shared.withNewAccount());
+  const veto = () => turn('POST', '', { id: 'm0', trigger: 'user' });
+  t.same(await readPromptDuring('?compactAfter=1&keep=0', veto), ['more', 'hello', 'hold on']);
+  t.same(await readPrompt(), ['more', 'hello', 'hold on']);
+});
 
-if (isSoak())
-  t.test('a summary that builds on one that is removed while it is made is in no prompt', async (t) => {
-    const { turn, readPrompt, readPromptDuring } = await startSlowSummary(shared.withNewAccount());
-    t.match(await readPrompt('?compactAfter=1&keep=1'), [/a b-o-m-b\+more/, 'hello']);
-    const veto = () => turn('POST', '', { id: 'm0', trigger: 'user' });
-    t.same(await readPromptDuring('?compactAfter=1&keep=0', veto), ['more', 'hello', 'hold on']);
-    t.same(await readPrompt(), ['more', 'hello', 'hold on']);
-  });
+soakTest(t, 'a summary that builds on one that is removed while it is made is in no prompt', async (t) => {
+  const { turn, readPrompt, readPromptDuring } = await startSlowSummary(shared.withNewAccount());
+  t.match(await readPrompt('?compactAfter=1&keep=1'), [/a b-o-m-b\+more/, 'hello']);
+  const veto = () => turn('POST', '', { id: 'm0', trigger: 'user' });
+  t.same(await readPromptDuring('?compactAfter=1&keep=0', veto), ['more', 'hello', 'hold on']);
+  t.same(await readPrompt(), ['more', 'hello', 'hold on']);
+});
 
 const removals = { 'before it is judged': false, 'while it is judged': true };
 for (const [when, isDuring] of listCases(removals, 'before it is judged'))
@@ -1648,42 +1622,40 @@ for (const [when, isDuring] of listCases(removals, 'before it is judged'))
     t.notMatch(prompt.join(), /4111|4-1-1-1/);
   });
 
-if (isSoak())
-  t.test('a message that is committed between those of a summary while it is made is in the prompts', async (t) => {
-    const fixture = shared.withNewAccount();
-    const { session, readPrompt, readPromptDuring } = await startSlowSummary(fixture);
-    const late = await fixture.pool.connect();
-    await late.query('BEGIN');
-    await late.query(
-      `INSERT INTO session_messages (session_id, account_id, id, role, text)
+soakTest(t, 'a message that is committed between those of a summary while it is made is in the prompts', async (t) => {
+  const fixture = shared.withNewAccount();
+  const { session, readPrompt, readPromptDuring } = await startSlowSummary(fixture);
+  const late = await fixture.pool.connect();
+  await late.query('BEGIN');
+  await late.query(
+    `INSERT INTO session_messages (session_id, account_id, id, role, text)
      SELECT id, account_id, 'late', 'user', 'late' FROM sessions WHERE id = $1`,
-      [session],
-    );
-    const commit = () => late.query('COMMIT');
-    const texts = ['a bomb', 'more', 'hello', 'late', 'hold on'];
-    t.same(await readPromptDuring('?compactAfter=1&keep=0', commit), texts);
-    late.release();
-    t.match(await readPrompt('?compactAfter=1&keep=0'), [/a b-o-m-b\+more\+hello\+late\+hold on$/]);
-  });
+    [session],
+  );
+  const commit = () => late.query('COMMIT');
+  const texts = ['a bomb', 'more', 'hello', 'late', 'hold on'];
+  t.same(await readPromptDuring('?compactAfter=1&keep=0', commit), texts);
+  late.release();
+  t.match(await readPrompt('?compactAfter=1&keep=0'), [/a b-o-m-b\+more\+hello\+late\+hold on$/]);
+});
 
-if (isSoak())
-  t.test('a session that becomes strict forgets its summaries', async (t) => {
-    const fixture = shared.withNewAccount();
-    await fixture.install({
-      slug: `short-${fixture.account}`,
-      code: `compaction.summarize = (ctx) => ctx.messages.map(({ text }) => text).join('+');`,
-    });
-    const { id } = (await fixture.call('POST', '/sessions', { agentId: 'a', key: 'k' })).body;
-    const turn = asRuntime(fixture, id, 'r1');
-    const messages = ['a', 'b', 'c'].map((text) => ({ role: 'user', text: `unjudged ${text}` }));
-    await fixture.call('POST', `/sessions/${id}/messages`, { messages });
-    await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-    const texts = async (query = '') =>
-      (await turn('GET', `/t1/prompt${query}`)).body.messages.map(({ text }: { text: string }) => text);
-    t.match(await texts('?compactAfter=2&keep=1'), [/unjudged a\+unjudged b\+unjudged c$/, 'hello']);
-    await fixture.call('POST', '/sessions', { agentId: 'a', key: 'k', strict: true });
-    t.same(await texts(), ['hello']);
+soakTest(t, 'a session that becomes strict forgets its summaries', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({
+    slug: `short-${fixture.account}`,
+    code: `compaction.summarize = (ctx) => ctx.messages.map(({ text }) => text).join('+');`,
   });
+  const { id } = (await fixture.call('POST', '/sessions', { agentId: 'a', key: 'k' })).body;
+  const turn = asRuntime(fixture, id, 'r1');
+  const messages = ['a', 'b', 'c'].map((text) => ({ role: 'user', text: `unjudged ${text}` }));
+  await fixture.call('POST', `/sessions/${id}/messages`, { messages });
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const texts = async (query = '') =>
+    (await turn('GET', `/t1/prompt${query}`)).body.messages.map(({ text }: { text: string }) => text);
+  t.match(await texts('?compactAfter=2&keep=1'), [/unjudged a\+unjudged b\+unjudged c$/, 'hello']);
+  await fixture.call('POST', '/sessions', { agentId: 'a', key: 'k', strict: true });
+  t.same(await texts(), ['hello']);
+});
 
 t.test('the arguments of a call are kept as plugins let them pass, or not at all', async (t) => {
   const fixture = shared.withNewAccount();
@@ -1720,23 +1692,22 @@ t.test('the arguments of a call are kept as plugins let them pass, or not at all
   );
 });
 
-if (isSoak())
-  t.test('a call of a tool that does not exist is answered once a required plugin has judged it', async (t) => {
-    const fixture = shared.withNewAccount();
-    const slug = `guard-${fixture.account}`;
-    const code = `let isFirst = true;
+soakTest(t, 'a call of a tool that does not exist is answered once a required plugin has judged it', async (t) => {
+  const fixture = shared.withNewAccount();
+  const slug = `guard-${fixture.account}`;
+  const code = `let isFirst = true;
     middleware.toolCall = () => { if (isFirst) { isFirst = false; throw new Error('x'); } };
     middleware.toolResult = ({ result }) => ({ result: { ...result, content: [{ type: 'text', text: 'judged' }] } });`;
-    await fixture.install({ slug, code, required: true });
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-    const call = () => turn('POST', '/t1/calls/c1', { name: 'none', arguments: { a: 1 } });
-    t.match(await call(), { body: { isError: true, isFinal: false, content: [{ text: /requires it/ }] } });
-    t.notOk((await transcript(fixture, session)).some(({ role }) => role === 'tool'));
-    t.match(await call(), { status: 200, body: { isError: true, content: [{ text: 'judged' }] } });
-    t.match((await transcript(fixture, session)).at(-1), { text: 'judged', data: { arguments: { a: 1 } } });
-  });
+  await fixture.install({ slug, code, required: true });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const call = () => turn('POST', '/t1/calls/c1', { name: 'none', arguments: { a: 1 } });
+  t.match(await call(), { body: { isError: true, isFinal: false, content: [{ text: /requires it/ }] } });
+  t.notOk((await transcript(fixture, session)).some(({ role }) => role === 'tool'));
+  t.match(await call(), { status: 200, body: { isError: true, content: [{ text: 'judged' }] } });
+  t.match((await transcript(fixture, session)).at(-1), { text: 'judged', data: { arguments: { a: 1 } } });
+});
 
 t.test('no unjudged message with the id of an output is sent for it', async (t) => {
   const fixture = shared.withNewAccount();
@@ -1756,72 +1727,71 @@ t.test('no unjudged message with the id of an output is sent for it', async (t) 
   t.notMatch(JSON.stringify((await turn('GET', '/t1')).body), /a secret/);
 });
 
-if (isSoak())
-  t.test('lists of large messages end early, so that none takes much memory', async (t) => {
-    const fixture = shared.withNewAccount();
-    const slug = `reader-${fixture.account}`;
-    await fixture.install({
-      slug,
-      capabilities: ['host.session:read'],
-      code: `tools.count = { description: 'x', parameters: { type: 'object' },
+soakTest(t, 'lists of large messages end early, so that none takes much memory', async (t) => {
+  const fixture = shared.withNewAccount();
+  const slug = `reader-${fixture.account}`;
+  await fixture.install({
+    slug,
+    capabilities: ['host.session:read'],
+    code: `tools.count = { description: 'x', parameters: { type: 'object' },
       handler: async () => String((await host.session.messages(1_000)).length) };`,
-    });
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    await turn('POST', '', { id: 'first', text: 'x'.repeat(TEXT_MAX_CHARS), trigger: 'user' });
-    const data = Object.fromEntries(Array.from({ length: 9_000 }, (_, n) => [`key ${n}`, n]));
-    const sent = Array.from({ length: 30 }, (_, n) =>
-      n % 5 === 0
-        ? { id: `m${n}`, role: 'user', text: 'short', data }
-        : { id: `m${n}`, role: 'user', text: 'x'.repeat(TEXT_MAX_CHARS) },
-    );
-    for (let at = 0; at < sent.length; at += 10)
-      await fixture.call('POST', `/sessions/${session}/messages`, { messages: sent.slice(at, at + 10) });
-    const many = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [n, Array.from({ length: 100 }, () => 0)]));
-    t.match(
-      await fixture.call('POST', `/sessions/${session}/messages`, {
-        messages: [
-          { role: 'user', text: '', data: many },
-          { role: 'user', text: '', data: many },
-        ],
-      }),
-      {
-        status: 400,
-        body: { errors: [{ field: 'messages', message: 'must have at most 20000 values in their data together' }] },
-      },
-    );
-    const follow = async (path: string) => {
-      const ids: string[] = [];
-      let pages = 0;
-      for (let cursor: string | null = ''; cursor !== null; pages += 1) {
-        const page: { items: { id: string }[]; nextCursor: string | null } = (
-          await fixture.call('GET', `/sessions/${session}/${path}limit=1000&cursor=${cursor}`)
-        ).body;
-        t.ok(JSON.stringify(page.items).length < 5_000_000);
-        ids.push(...page.items.map(({ id }) => id));
-        cursor = page.nextCursor;
-      }
-      return { ids, pages };
-    };
-    const all = await follow('messages?');
-    t.same(all.ids, ['first', ...sent.map(({ id }) => id)]);
-    t.ok(all.pages > 2, `${all.pages} pages`);
-    const newest = await follow('messages?order=newest&');
-    t.same(newest.ids, all.ids.toReversed());
-    t.ok(newest.pages > 2, `${newest.pages} pages`);
-    const { isTruncated, messages } = (await turn('GET', '/first/prompt')).body;
-    t.equal(isTruncated, true);
-    t.match([messages.length < 20, messages.at(-1)], [true, { id: 'm29' }]);
-    const read = await turn('POST', '/first/calls/c1', { name: `${slug}__count` });
-    t.ok(Number(read.body.content[0].text) < 20);
-    for (const { id } of sent.filter(({ text }) => text !== 'short').slice(0, 17))
-      await turn('POST', '', { id, trigger: 'user' });
-    for (const order of ['oldest', 'newest']) {
-      const turns = await follow(`turns?order=${order}&`);
-      t.equal(new Set(turns.ids).size, 18);
-      t.ok(turns.pages > 1);
-    }
   });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 'first', text: 'x'.repeat(TEXT_MAX_CHARS), trigger: 'user' });
+  const data = Object.fromEntries(Array.from({ length: 9_000 }, (_, n) => [`key ${n}`, n]));
+  const sent = Array.from({ length: 30 }, (_, n) =>
+    n % 5 === 0
+      ? { id: `m${n}`, role: 'user', text: 'short', data }
+      : { id: `m${n}`, role: 'user', text: 'x'.repeat(TEXT_MAX_CHARS) },
+  );
+  for (let at = 0; at < sent.length; at += 10)
+    await fixture.call('POST', `/sessions/${session}/messages`, { messages: sent.slice(at, at + 10) });
+  const many = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [n, Array.from({ length: 100 }, () => 0)]));
+  t.match(
+    await fixture.call('POST', `/sessions/${session}/messages`, {
+      messages: [
+        { role: 'user', text: '', data: many },
+        { role: 'user', text: '', data: many },
+      ],
+    }),
+    {
+      status: 400,
+      body: { errors: [{ field: 'messages', message: 'must have at most 20000 values in their data together' }] },
+    },
+  );
+  const follow = async (path: string) => {
+    const ids: string[] = [];
+    let pages = 0;
+    for (let cursor: string | null = ''; cursor !== null; pages += 1) {
+      const page: { items: { id: string }[]; nextCursor: string | null } = (
+        await fixture.call('GET', `/sessions/${session}/${path}limit=1000&cursor=${cursor}`)
+      ).body;
+      t.ok(JSON.stringify(page.items).length < 5_000_000);
+      ids.push(...page.items.map(({ id }) => id));
+      cursor = page.nextCursor;
+    }
+    return { ids, pages };
+  };
+  const all = await follow('messages?');
+  t.same(all.ids, ['first', ...sent.map(({ id }) => id)]);
+  t.ok(all.pages > 2, `${all.pages} pages`);
+  const newest = await follow('messages?order=newest&');
+  t.same(newest.ids, all.ids.toReversed());
+  t.ok(newest.pages > 2, `${newest.pages} pages`);
+  const { isTruncated, messages } = (await turn('GET', '/first/prompt')).body;
+  t.equal(isTruncated, true);
+  t.match([messages.length < 20, messages.at(-1)], [true, { id: 'm29' }]);
+  const read = await turn('POST', '/first/calls/c1', { name: `${slug}__count` });
+  t.ok(Number(read.body.content[0].text) < 20);
+  for (const { id } of sent.filter(({ text }) => text !== 'short').slice(0, 17))
+    await turn('POST', '', { id, trigger: 'user' });
+  for (const order of ['oldest', 'newest']) {
+    const turns = await follow(`turns?order=${order}&`);
+    t.equal(new Set(turns.ids).size, 18);
+    t.ok(turns.pages > 1);
+  }
+});
 
 t.test('a call is aborted by its runtime, and its id does not run it again', async (t) => {
   const fixture = shared.withNewAccount();
@@ -1884,44 +1854,44 @@ t.test('closing a request aborts its call with the true reason, unless it shall 
   await turn('DELETE', '/t1/calls/c2');
 });
 
-if (isSoak())
-  t.test(
-    'arguments in another order are the same arguments, also of a call that an earlier release stored',
-    async (t) => {
-      const fixture = shared.withNewAccount();
-      const slug = `pair-${fixture.account}`;
-      const code = `tools.pair = { description: 'x', parameters: { type: 'object' },
+soakTest(
+  t,
+  'arguments in another order are the same arguments, also of a call that an earlier release stored',
+  async (t) => {
+    const fixture = shared.withNewAccount();
+    const slug = `pair-${fixture.account}`;
+    const code = `tools.pair = { description: 'x', parameters: { type: 'object' },
     handler: (args) => { host.log('paired'); return JSON.stringify(args); } };`;
-      await fixture.install({ slug, code });
-      const session = await fixture.session();
-      const turn = asRuntime(fixture, session, 'r1');
-      await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-      const name = `${slug}__pair`;
-      const args = { b: [{ d: 1, c: null }], a: 2, '10': 3 };
-      const reordered = { '10': 3, a: 2, b: [{ c: null, d: 1 }] };
-      const call = (given: object) => turn('POST', '/t1/calls/c1', { name, arguments: given });
-      const made = await call(args);
-      t.match(
-        made,
-        { status: 200, body: { content: [{ text: JSON.stringify(args) }] } },
-        'the tool gets the order of its call',
-      );
-      t.same((await call(reordered)).body, made.body);
-      t.match(await call({ ...args, b: [{ d: 1 }] }), { status: 409, body: { code: 'id_reused' } });
-      t.match(await call({ ...args, b: [1, 2] }), { status: 409 });
-      t.match(await call({ ...args, a: '2' }), { status: 409 });
-      const { rows } = await fixture.pool.query('SELECT digest FROM tool_calls WHERE session_id = $1', [session]);
-      t.same(rows, [{ digest: digestOf([name, args]) }], 'the previous release recognizes the call');
-      await fixture.pool.query('UPDATE tool_calls SET sorted_digest = NULL WHERE session_id = $1', [session]);
-      t.same((await call(args)).body, made.body);
-      t.match(
-        await call(reordered),
-        { status: 409 },
-        'of a call that the previous release stored, the order is not known',
-      );
-      t.equal((await fixture.readLog('paired')).length, 1, 'it ran once');
-    },
-  );
+    await fixture.install({ slug, code });
+    const session = await fixture.session();
+    const turn = asRuntime(fixture, session, 'r1');
+    await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+    const name = `${slug}__pair`;
+    const args = { b: [{ d: 1, c: null }], a: 2, '10': 3 };
+    const reordered = { '10': 3, a: 2, b: [{ c: null, d: 1 }] };
+    const call = (given: object) => turn('POST', '/t1/calls/c1', { name, arguments: given });
+    const made = await call(args);
+    t.match(
+      made,
+      { status: 200, body: { content: [{ text: JSON.stringify(args) }] } },
+      'the tool gets the order of its call',
+    );
+    t.same((await call(reordered)).body, made.body);
+    t.match(await call({ ...args, b: [{ d: 1 }] }), { status: 409, body: { code: 'id_reused' } });
+    t.match(await call({ ...args, b: [1, 2] }), { status: 409 });
+    t.match(await call({ ...args, a: '2' }), { status: 409 });
+    const { rows } = await fixture.pool.query('SELECT digest FROM tool_calls WHERE session_id = $1', [session]);
+    t.same(rows, [{ digest: digestOf([name, args]) }], 'the previous release recognizes the call');
+    await fixture.pool.query('UPDATE tool_calls SET sorted_digest = NULL WHERE session_id = $1', [session]);
+    t.same((await call(args)).body, made.body);
+    t.match(
+      await call(reordered),
+      { status: 409 },
+      'of a call that the previous release stored, the order is not known',
+    );
+    t.equal((await fixture.readLog('paired')).length, 1, 'it ran once');
+  },
+);
 
 t.test('the end of a turn aborts the calls that still run, so that their results are of this turn', async (t) => {
   const fixture = shared.withNewAccount();
@@ -1940,116 +1910,112 @@ t.test('the end of a turn aborts the calls that still run, so that their results
   t.match(await transcript(fixture, session), [{ text: 'hello' }, { role: 'tool', text: /aborted/ }, { text: 'bye' }]);
 });
 
-if (isSoak())
-  t.test('a call that begins while its turn ends adds no result after the last text', async (t) => {
-    const fixture = shared.withNewAccount();
-    await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-    const call = { name: `adder-${fixture.account}__wait`, arguments: {}, keepRunning: true };
-    let called: Promise<Reply> | undefined;
-    during.set('turn.output-judged', async () => {
-      called = turn('POST', '/t1/calls/c1', call);
-      await eventually(async () => (await fixture.readLog('waiting')).length === 1);
-    });
-    t.match((await turn('POST', '/t1/end', { text: 'bye' })).body, { state: 'ended' });
-    t.match((await turn('DELETE', '/t1/calls/c1')).body, { state: 'answered' });
-    t.match(await called, { status: 200 });
-    t.same(
-      (await transcript(fixture, session)).map(({ text }) => text),
-      ['hello', 'bye'],
-    );
+soakTest(t, 'a call that begins while its turn ends adds no result after the last text', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const call = { name: `adder-${fixture.account}__wait`, arguments: {}, keepRunning: true };
+  let called: Promise<Reply> | undefined;
+  during.set('turn.output-judged', async () => {
+    called = turn('POST', '/t1/calls/c1', call);
+    await eventually(async () => (await fixture.readLog('waiting')).length === 1);
   });
+  t.match((await turn('POST', '/t1/end', { text: 'bye' })).body, { state: 'ended' });
+  t.match((await turn('DELETE', '/t1/calls/c1')).body, { state: 'answered' });
+  t.match(await called, { status: 200 });
+  t.same(
+    (await transcript(fixture, session)).map(({ text }) => text),
+    ['hello', 'bye'],
+  );
+});
 
-if (isSoak())
-  t.test('a call whose request was closed before its tool ran is made when it is sent again', async (t) => {
-    const fixture = shared.withNewAccount();
-    await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-    const { app } = fixture;
-    const { address, headers } = await listen(fixture);
-    const closing = new AbortController();
-    const path = `/sessions/${session}/turns/t1/calls/c1`;
-    const closed = Promise.withResolvers<void>();
-    app.server.on('request', function watch(request, response) {
-      if (request.url !== path) return;
-      app.server.off('request', watch);
-      response.once('close', closed.resolve);
-    });
-    let repeated: Promise<Reply> | undefined;
-    const body = { name: `adder-${fixture.account}__add`, arguments: { a: 1 } };
-    during.set('call.claimed', async () => {
-      closing.abort();
-      await closed.promise;
-      repeated = turn('POST', '/t1/calls/c1', body);
-    });
-    const call = fetch(`${address}${path}`, {
-      method: 'POST',
-      headers,
-      body: JSON.stringify(body),
-      signal: closing.signal,
-    });
-    await t.rejects(call);
-    await eventually(() => repeated !== undefined);
-    t.match(await repeated, { status: 200, body: { isError: false, content: [{ text: '2' }] } });
-    t.match((await turn('POST', '/t1/calls/c1', body)).body, { isError: false, content: [{ text: '2' }] });
-    t.equal((await fixture.readLog('added')).length, 1, 'it ran once');
-    const tools = (await transcript(fixture, session)).filter(({ role }) => role === 'tool');
-    t.match(tools, [{ text: '2' }], 'and the transcript has this result alone');
+soakTest(t, 'a call whose request was closed before its tool ran is made when it is sent again', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({ slug: `adder-${fixture.account}`, code: ADDER });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const { app } = fixture;
+  const { address, headers } = await listen(fixture);
+  const closing = new AbortController();
+  const path = `/sessions/${session}/turns/t1/calls/c1`;
+  const closed = Promise.withResolvers<void>();
+  app.server.on('request', function watch(request, response) {
+    if (request.url !== path) return;
+    app.server.off('request', watch);
+    response.once('close', closed.resolve);
   });
+  let repeated: Promise<Reply> | undefined;
+  const body = { name: `adder-${fixture.account}__add`, arguments: { a: 1 } };
+  during.set('call.claimed', async () => {
+    closing.abort();
+    await closed.promise;
+    repeated = turn('POST', '/t1/calls/c1', body);
+  });
+  const call = fetch(`${address}${path}`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(body),
+    signal: closing.signal,
+  });
+  await t.rejects(call);
+  await eventually(() => repeated !== undefined);
+  t.match(await repeated, { status: 200, body: { isError: false, content: [{ text: '2' }] } });
+  t.match((await turn('POST', '/t1/calls/c1', body)).body, { isError: false, content: [{ text: '2' }] });
+  t.equal((await fixture.readLog('added')).length, 1, 'it ran once');
+  const tools = (await transcript(fixture, session)).filter(({ role }) => role === 'tool');
+  t.match(tools, [{ text: '2' }], 'and the transcript has this result alone');
+});
 
-if (isSoak())
-  t.test('a call that its runtime lets go on ends before its supervisor gives the account up', async (t) => {
-    const fixture = await startSupervisorFixture(t);
-    const code = `tools.slow = { description: 'x', parameters: { type: 'object' }, handler: async () => {
+soakTest(t, 'a call that its runtime lets go on ends before its supervisor gives the account up', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  const code = `tools.slow = { description: 'x', parameters: { type: 'object' }, handler: async () => {
     host.log('waiting');
     await new Promise((resolve) => setTimeout(resolve, 1_500));
     return 'done';
   } };`;
-    await fixture.install({ slug: 'slow', code });
-    const session = await fixture.session();
-    await asRuntime(fixture, session, 'r1')('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-    const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
-    const closing = new AbortController();
-    const call = fetch(`${url}/sessions/${session}/turns/t1/calls/c1`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${await fixture.issuer.issue(fixture.account)}`,
-        'content-type': 'application/json',
-        'bulkhead-runtime': 'r1',
-      },
-      body: JSON.stringify({ name: 'slow__slow', keepRunning: true }),
-      signal: closing.signal,
-    });
-    await eventually(async () => (await fixture.readLog('waiting')).length === 1);
-    closing.abort();
-    await t.rejects(call);
-    await fixture.supervisor.stop();
-    const { rows } = await fixture.pool.query('SELECT answer FROM tool_calls');
-    t.match(rows, [{ answer: { result: { isError: false, content: [{ text: 'done' }] } } }]);
+  await fixture.install({ slug: 'slow', code });
+  const session = await fixture.session();
+  await asRuntime(fixture, session, 'r1')('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+  const closing = new AbortController();
+  const call = fetch(`${url}/sessions/${session}/turns/t1/calls/c1`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${await fixture.issuer.issue(fixture.account)}`,
+      'content-type': 'application/json',
+      'bulkhead-runtime': 'r1',
+    },
+    body: JSON.stringify({ name: 'slow__slow', keepRunning: true }),
+    signal: closing.signal,
   });
+  await eventually(async () => (await fixture.readLog('waiting')).length === 1);
+  closing.abort();
+  await t.rejects(call);
+  await fixture.supervisor.stop();
+  const { rows } = await fixture.pool.query('SELECT answer FROM tool_calls');
+  t.match(rows, [{ answer: { result: { isError: false, content: [{ text: 'done' }] } } }]);
+});
 
-if (isSoak())
-  t.test('the result of a tool is kept while the database is away', async (t) => {
-    const fixture = await startSupervisorFixture(t);
-    await fixture.install({ slug: 'adder', code: ADDER });
-    const session = await fixture.session();
-    const turn = asRuntime(fixture, session, 'r1');
-    await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-    await fixture.pool.query(`CREATE SEQUENCE attempts;
+soakTest(t, 'the result of a tool is kept while the database is away', async (t) => {
+  const fixture = await startSupervisorFixture(t);
+  await fixture.install({ slug: 'adder', code: ADDER });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  await turn('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  await fixture.pool.query(`CREATE SEQUENCE attempts;
     CREATE FUNCTION shut_down() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
       IF nextval('attempts') < 3 THEN RAISE EXCEPTION 'it shuts down' USING ERRCODE = 'admin_shutdown'; END IF;
       RETURN NEW;
     END $$;
     CREATE TRIGGER shut_down BEFORE UPDATE ON tool_calls FOR EACH ROW WHEN (NEW.answer IS NOT NULL) EXECUTE FUNCTION shut_down()`);
-    const call = () => turn('POST', '/t1/calls/c1', { name: 'adder__add', arguments: { a: 1 } });
-    const both = await Promise.all([call(), call()]);
-    for (const { status, body } of both) t.match({ status, body }, { status: 200, body: { content: [{ text: '2' }] } });
-    t.equal((await fixture.readLog('added')).length, 1, 'it ran once');
-  });
+  const call = () => turn('POST', '/t1/calls/c1', { name: 'adder__add', arguments: { a: 1 } });
+  const both = await Promise.all([call(), call()]);
+  for (const { status, body } of both) t.match({ status, body }, { status: 200, body: { content: [{ text: '2' }] } });
+  t.equal((await fixture.readLog('added')).length, 1, 'it ran once');
+});
 
 t.test('a call for which two requests wait is aborted when both are closed', async (t) => {
   const calls = new RunningCalls();
@@ -2108,24 +2074,23 @@ t.test('calls of different turns are different calls, whatever characters their 
   t.match(await Promise.all([first, second]), [{ result: failedTool('first') }, { result: failedTool('second') }]);
 });
 
-if (isSoak())
-  t.test('a runtime without the lease gets no call to perform that it asked for while it was judged', async (t) => {
-    const fixture = shared.withNewAccount();
-    const sessionId = await fixture.session();
-    await asRuntime(fixture, sessionId, 'r1')('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
-    const runningCalls = new RunningCalls();
-    const turn = { sessionId, turnId: 't1' };
-    const call = { callId: 'c1', name: 'oven', arguments: {}, isOwn: true };
-    const judged = Promise.withResolvers<{ handed: { arguments: object; attempt: string } }>();
-    const key = { ...turn, callId: 'c1', digest: digestOf([call.name, call.arguments]) };
-    runningCalls.run(key, undefined, () => judged.promise as never);
-    const services = { pool: fixture.pool, runningCalls } as SessionServices;
-    const ask = (runtime: string) =>
-      callToolInTurn(services, { id: sessionId } as Session, turn, { ...call, runtime, attempt: `of ${runtime}` });
-    const asked = Promise.allSettled([ask('r1'), ask('r2')]);
-    judged.resolve({ handed: { arguments: {}, attempt: 'first' } });
-    t.match(await asked, [{ value: { isRepeated: true } }, { reason: { code: 'turn_held' } }]);
-  });
+soakTest(t, 'a runtime without the lease gets no call to perform that it asked for while it was judged', async (t) => {
+  const fixture = shared.withNewAccount();
+  const sessionId = await fixture.session();
+  await asRuntime(fixture, sessionId, 'r1')('POST', '', { id: 't1', text: 'hello', trigger: 'user' });
+  const runningCalls = new RunningCalls();
+  const turn = { sessionId, turnId: 't1' };
+  const call = { callId: 'c1', name: 'oven', arguments: {}, isOwn: true };
+  const judged = Promise.withResolvers<{ handed: { arguments: object; attempt: string } }>();
+  const key = { ...turn, callId: 'c1', digest: digestOf([call.name, call.arguments]) };
+  runningCalls.run(key, undefined, () => judged.promise as never);
+  const services = { pool: fixture.pool, runningCalls } as SessionServices;
+  const ask = (runtime: string) =>
+    callToolInTurn(services, { id: sessionId } as Session, turn, { ...call, runtime, attempt: `of ${runtime}` });
+  const asked = Promise.allSettled([ask('r1'), ask('r2')]);
+  judged.resolve({ handed: { arguments: {}, attempt: 'first' } });
+  t.match(await asked, [{ value: { isRepeated: true } }, { reason: { code: 'turn_held' } }]);
+});
 
 t.test('the call of a supervisor that died is not made again', async (t) => {
   const fixture = shared.withNewAccount();
