@@ -14,6 +14,7 @@ import {
   CommandError,
   createSessionApiError,
   createUnreachableError,
+  describeSessionApiRefusal,
   type Failure,
   isUnreachable,
   toFailure,
@@ -46,6 +47,8 @@ export class Context {
   #services = new Map<string, Promise<ServiceInfo>>();
   /** The address of the session API, by the error of a request that did not reach it. */
   readonly #unreachedSessionApis = new WeakMap<object, string>();
+  /** The address of the session API that has refused the token. */
+  #sessionApiOfRefusal: string | undefined;
 
   constructor(options: ContextOptions) {
     this.output = options.output;
@@ -107,7 +110,11 @@ export class Context {
     const sessionUrl = isUnreachable(error) ? this.#unreachedSessionApis.get(error) : undefined;
     if (sessionUrl !== undefined)
       return createSessionApiError(sessionUrl, this.#ownSessionUrl === undefined ? url : null, error);
-    return toFailure(error, url, this.environmentToken !== undefined);
+    const isTokenOfEnvironment = this.environmentToken !== undefined;
+    const failure = toFailure(error, url, isTokenOfEnvironment);
+    if (this.#sessionApiOfRefusal === undefined || !hasCode(error, 'unauthenticated')) return failure;
+    const address = { url: this.#sessionApiOfRefusal, isOwn: this.#ownSessionUrl !== undefined };
+    return { ...failure, message: describeSessionApiRefusal(address, url, isTokenOfEnvironment) };
   }
 
   /** Returns a REST client with `BULKHEAD_TOKEN` or the stored token. @throws CommandError, also if no service responds */
@@ -136,14 +143,16 @@ export class Context {
     return new Transport({ ...(await this.#getSessionAddress()), token }, SESSION_API_HINT);
   }
 
-  /** Returns the address of the session API and a `fetch` whose errors `explainError` recognizes. @throws CommandError */
+  /** Returns the address of the session API and a `fetch` whose errors and refusals `explainError` recognizes. @throws CommandError */
   async #getSessionAddress(): Promise<Required<Pick<TransportOptions, 'url' | 'fetch'>>> {
     const url = await this.getSessionUrl();
     return {
       url,
       fetch: async (input, init) => {
         try {
-          return await fetch(input, init);
+          const response = await fetch(input, init);
+          if (response.status === 401) this.#sessionApiOfRefusal = url;
+          return response;
         } catch (error) {
           if (isUnreachable(error)) this.#unreachedSessionApis.set(error, url);
           throw error;
@@ -171,7 +180,7 @@ export class Context {
   }
 
   /**
-   * Fetches the service's public facts, once per address. Has a short time limit, so that a wrong address is reported within
+   * Fetches the service's public facts, once per address if it answers. Has a short time limit, so that a wrong address is reported within
    * seconds.
    *
    * @throws CommandError `away` if nothing responds, `failed` if it is not a Bulkhead service
@@ -179,6 +188,9 @@ export class Context {
   requireService(url: string): Promise<ServiceInfo> {
     const known = this.#services.get(url) ?? this.#fetchServiceInfo(url);
     this.#services.set(url, known);
+    const forget = () => this.#services.delete(url);
+    // `mcp` calls again until the service is there.
+    known.then(({ refusal }) => refusal && forget(), forget);
     return known;
   }
 

@@ -128,6 +128,24 @@ function describeToken(url: string, isOfEnvironment: boolean): string {
   return `The token in BULKHEAD_TOKEN is not valid for ${url} or has expired. Replace it, or unset BULKHEAD_TOKEN and run \`bulkhead login\`.`;
 }
 
+/**
+ * @param address of the session API. `isOwn`: from BULKHEAD_SESSION_URL
+ * @param service that the token is for
+ */
+export function describeSessionApiRefusal(
+  { url, isOwn }: { readonly url: string; readonly isOwn: boolean },
+  service: string,
+  isTokenOfEnvironment: boolean,
+): string {
+  const source = isOwn ? 'the address in BULKHEAD_SESSION_URL' : `the address that ${service} publishes`;
+  const token = isTokenOfEnvironment ? 'the token in BULKHEAD_TOKEN' : `your token for ${service}`;
+  const address = isOwn ? ' If it belongs to another service, correct the address or unset it.' : '';
+  const advice = isTokenOfEnvironment
+    ? 'Replace the token, or unset BULKHEAD_TOKEN and run `bulkhead login`.'
+    : 'Run `bulkhead login`.';
+  return `The session API at ${url}, ${source}, refused ${token}.${address} ${advice}`;
+}
+
 function describeProblem(code: string, message: string): string {
   if (EXITS[code] === 'unavailable' && ADVISES_REPEAT.test(message)) return message;
   const hint = Object.hasOwn(HINTS, code) ? HINTS[code] : undefined;

@@ -5,6 +5,7 @@ import { mkdir, readdir, readFile, rm, symlink, truncate, writeFile } from 'node
 import type { RequestListener } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { dirname, join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import tls from 'node:tls';
 import { promisify } from 'node:util';
 import { stop as stopEsbuild } from 'esbuild';
@@ -31,7 +32,7 @@ import { temporaryFolder } from '../runner/harness.ts';
 import { whyMissing } from '../runner/programs.ts';
 import { amount, isSoak } from '../runner/soak.ts';
 import { makeCertificate } from '../supervisor/host/http-target.ts';
-import { bulkhead } from './typed.ts';
+import { bulkhead, noTools } from './typed.ts';
 
 t.after(() => stopEsbuild());
 
@@ -705,6 +706,56 @@ t.test('a session API that is away is named with its own address, and where it c
     stderr: new RegExp(`^${start} that ${url} publishes\\. .*set BULKHEAD_SESSION_URL to`),
   });
   t.match(own, { code: 5, stderr: new RegExp(`^${start} in BULKHEAD_SESSION_URL\\. Correct it, or unset it`) });
+});
+
+t.test('mcp waits for a service that is away until it is there or the client closes its input', async (t) => {
+  let isAway = true;
+  const { url } = await serve(t, ({ method, url: path }, response) => {
+    if (isAway) response.destroy();
+    else if (path === '/api/sign-in') response.end(JSON.stringify({ sessionApiUrl: url }));
+    else if (path === '/sessions/s' && method === 'DELETE') response.writeHead(204).end();
+    else if (path === '/sessions' || path === '/sessions/s/mcp')
+      response.end(JSON.stringify({ jsonrpc: '2.0', id: path === '/sessions' ? 's' : 1, result: {} }));
+    else if (path === '/sessions/unknown') response.writeHead(404).end('{"code":"not_found","detail":"No session."}');
+    else response.writeHead(401).end('{"code":"unauthenticated"}');
+  });
+  const start = async (args: readonly string[], onNote: (input: PassThrough) => void = () => undefined) => {
+    const input = new PassThrough();
+    input.write('{"jsonrpc":"2.0","id":1,"method":"initialize"}\n');
+    const notes: string[] = [];
+    const code = await runCommandLine(['mcp', '--url', url, ...args], {
+      folder: '/',
+      localTools: noTools,
+      env: { HOME: '/nonexistent', BULKHEAD_TOKEN: 'x' },
+      version: '0.0.0',
+      signal: new AbortController().signal,
+      stdin: input,
+      // The answer to `initialize`.
+      stdout: { write: () => input.end() },
+      stderr: {
+        write: (text) => {
+          notes.push(text);
+          onNote(input);
+        },
+      },
+    });
+    return { code, notes };
+  };
+  const away = `No service responds at ${url} \\(\\w+\\)\\. Start it .*`;
+  const closing = start([], (input) => input.end());
+  const served = await start(
+    [],
+    () =>
+      void closing.then(() => {
+        isAway = false;
+      }),
+  );
+  t.match(served, { code: 0, notes: [new RegExp(`^${away} \`mcp\` waits for it\\.\n$`)] });
+  t.equal(served.notes.length, 1);
+  t.match(await closing, { code: 5, notes: [/waits for it/, new RegExp(`^error ${away}`)] });
+  t.match(await start(['--session', 'unknown']), { code: 1, notes: ['error No session.\n'] });
+  const refusal = `error The session API at ${url}, the address that ${url} publishes, refused the token in BULKHEAD_TOKEN. Replace`;
+  t.match(await start(['--session', 'refused']), { code: 4, notes: [refusal] });
 });
 
 t.test('the token and the session API of one service are not used for another one', async (t) => {
