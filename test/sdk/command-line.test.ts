@@ -691,6 +691,27 @@ t.test('a token is not sent to an address that redirects to another one', async 
   t.notMatch(received.join(), 'a.secret.token');
 });
 
+t.test('publish --dry-run refuses a slug that another account has in the catalog', async (t) => {
+  const folder = await temporaryFolder(t);
+  await writeFile(join(folder, 'index.ts'), '');
+  const { url } = await serve(t, ({ url: path }, response) => {
+    const plugins = { items: [], nextCursor: null };
+    response.end(
+      JSON.stringify(path === '/api/marketplace/taken' ? { slug: 'taken' } : { ...plugins, sessionApiUrl: null }),
+    );
+  });
+  const found = { name: 'Taken', description: '', sourceSha256: '', sizeBytes: 1, discovered: {}, warnings: [] };
+  const checks = { ...found, capabilities: [], settings: [], requiredFields: [] };
+  const env = { BULKHEAD_URL: url, BULKHEAD_TOKEN: 'x' };
+  const checking = { ...noTools, requireLayout: async () => undefined, check: async () => checks };
+  const args = ['publish', '--slug', 'taken', '--dry-run'];
+  t.same(await bulkhead(args, { folder, env, localTools: checking }), {
+    code: 1,
+    stdout: '',
+    stderr: 'error The slug “taken” is in use by another account. Choose another and pass it with `--slug`.\n',
+  });
+});
+
 t.test('a session API that is away is named with its own address, and where it comes from', async (t) => {
   const away = 'http://127.0.0.1:2';
   const { url } = await serve(t, (_request, response) => response.end(JSON.stringify({ sessionApiUrl: away })));

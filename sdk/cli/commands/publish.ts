@@ -1,7 +1,7 @@
 /** `bulkhead publish`: checks the package, proposes a version number and publishes it. */
 import { describeCapability } from '../../contract/capabilities.ts';
 import { findLatestVersion, validateSemVer } from '../../contract/version-numbers.ts';
-import { BulkheadError } from '../../session/transport.ts';
+import { BulkheadError, hasCode } from '../../session/transport.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError, toFailure } from '../failure.ts';
@@ -50,6 +50,7 @@ export const publish: Command = {
     // The service refuses it, too, but not for `--dry-run`.
     if (wanted !== undefined && allVersions.some(({ semVer }) => semVer === wanted))
       throw createTakenError(slug, wanted);
+    if (plugin === null && args.flag('dryRun')) await requireFreeSlug(rest, slug);
     const latest = findLatestVersion(versions);
     if (plugin && latest && wanted === undefined && latest.sourceSha256 === found.sourceSha256) {
       if (args.flag('list') && plugin.visibility !== 'listed') return listUnchanged(context, args, plugin, latest);
@@ -97,6 +98,22 @@ const createTakenError = (slug: string, semVer: string): CommandError =>
     'version_exists',
     `Version ${semVer} of ${slug} exists already, and a version never changes. Omit \`--version\` to use the next free number.`,
   );
+
+/**
+ * The service refuses it, too, but not for `--dry-run`. A plugin of another account that the user cannot see is not found here.
+ *
+ * @throws CommandError
+ */
+async function requireFreeSlug(rest: Rest, slug: string): Promise<void> {
+  try {
+    await rest.get(`/marketplace/${slug}`);
+  } catch (error) {
+    if (hasCode(error, 'not_found')) return;
+    throw error;
+  }
+  const message = `The slug “${slug}” is in use by another account. Choose another and pass it with \`--slug\`.`;
+  throw new CommandError('slug_taken', message);
+}
 
 /** @throws CommandError if another publish has taken the number that this one proposed, otherwise the error */
 function explainTakenNumber(error: unknown): never {
