@@ -22,6 +22,7 @@ interface RpcMessage {
   readonly id?: number | string;
   readonly method?: string;
   readonly params?: { readonly requestId?: unknown };
+  readonly error?: { readonly code: number; readonly message: string };
 }
 type Headers = Readonly<Record<string, string>>;
 
@@ -94,6 +95,7 @@ export class McpBridge {
     if (inexact) {
       const text = `The message ${inexact.message}. Send it as a string.`;
       for (const message of messages) this.#sendError(readRequestId(message), INVALID_PARAMS, text);
+      await Promise.all(messages.filter(isRpcMessage).map((message) => this.#refuseAnswer(message, text)));
       return;
     }
     await Promise.all(messages.map((message) => this.#handleMessage(message)));
@@ -112,6 +114,7 @@ export class McpBridge {
       if (method === 'initialize') await this.#startSession(message, (answer) => this.#options.send(answer));
       else await this.#forward(message);
     } catch (error) {
+      if (error instanceof BulkheadError) await this.#refuseAnswer(message, error.message);
       // An answer of the client may have the id of one of its own requests, because both sides count.
       if (method === undefined || id === undefined || !this.#waiting.has(id)) return;
       const { code, data } = readRpcError(error);
@@ -119,6 +122,12 @@ export class McpBridge {
     } finally {
       if (method !== undefined) this.#waiting.delete(id);
     }
+  }
+
+  /** Sends an error in place of an answer that the service cannot get. Its question would wait until its time is over. */
+  async #refuseAnswer({ id, method }: RpcMessage, message: string): Promise<void> {
+    if (method !== undefined || id === undefined) return;
+    await this.#forward({ jsonrpc: '2.0', id, error: { code: INVALID_PARAMS, message } }).catch(() => undefined);
   }
 
   #sendError(id: number | string | null, code: number, message: string, data?: unknown): void {

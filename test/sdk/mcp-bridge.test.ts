@@ -204,6 +204,7 @@ t.test('a call goes on when the answer to a question with the same id is refused
   await service.send({ id: 1, result: { action: 'accept' } });
   await refused.promise;
   await service.call(2, 'tools/list');
+  t.equal(service.asked.filter((name) => name === 'GET').length, 3, 'the question gets an error in its place');
   (await called.promise).end(format({ id: 1, result: { content: [] } }));
   await service.end();
   const answers = service.received.filter(({ id, method }) => id === 1 && method === undefined);
@@ -264,6 +265,24 @@ t.test('a message with a number that would be rounded is refused with its id, an
   t.match(await service.receive(({ id }) => id === 4), { result: {} });
   await service.end();
   t.equal(service.asked.filter((name) => name === 'tools/call').length, 1);
+});
+
+t.test('an answer to a question with a number that would be rounded ends the question with an error', async (t) => {
+  const answered = Promise.withResolvers<Message>();
+  const service = await startBridge(t, {
+    initialize: [succeed],
+    GET: [
+      stayOpen,
+      (response, message) => {
+        accept(response, message);
+        answered.resolve(message);
+      },
+    ],
+  });
+  await eventually(async () => service.asked.includes('GET'));
+  await service.sendLine('{"jsonrpc":"2.0","id":"q:0","result":{"action":"accept","content":{"a":9007199254740993}}}');
+  t.match(await answered.promise, { id: 'q:0', error: { code: -32_602, message: /Send it as a string/ } });
+  await service.end();
 });
 
 t.test('a cancelled call has no answer', async (t) => {
