@@ -8,8 +8,9 @@ import { notifyInstallationChanged, notifyRestartRequested } from '../../db/post
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { findRow } from '../../db/postgres/rows.ts';
 import { listFleet, listWaitingQueues, type WaitingQueue } from '../../db/records/operator-overview.ts';
-import { formatTable, linesOption, type OperatorCommand, type ParsedArgs, readCutList, readText } from './command.ts';
+import { formatTable, linesOption, type OperatorCommand, readCutList, readText } from './command.ts';
 import { requireInstallation } from './dead-letters.ts';
+import { requireAccount, requirePlugin } from './moderation.ts';
 
 const formatMegabytes = (bytes: unknown): string | null =>
   bytes === null ? null : `${Math.round(Number(bytes) / 1e6)} MB`;
@@ -92,6 +93,10 @@ export const installations: OperatorCommand = {
   },
   async run(args, context) {
     const { pool } = await context.database();
+    const [slug, user, status] = [readText(args, 'plugin'), readText(args, 'user'), readText(args, 'status')];
+    // A misspelt name must not read as if nothing were installed.
+    if (slug !== null) await requirePlugin(pool, slug);
+    const account = user === null ? null : (await requireAccount(pool, user)).id;
     const select = `SELECT i.id, p.slug, a.name AS account, v.semver AS "semVer", i.version_policy AS "versionPolicy", i.status,
               i.status_reason AS "statusReason", i.created_at AS "createdAt", ${BLOCKED_REASON_SQL} AS "blockedReason",
               v.semver AS "currentSemVer", v.status AS "currentStatus", ${HAS_LOST_PIN_SQL} AS "hasLostPin", r.state AS "runtimeState", r.last_exit AS "lastExit",
@@ -101,11 +106,11 @@ export const installations: OperatorCommand = {
          LEFT JOIN versions v ON v.id = i.current_version_id
          LEFT JOIN versions f ON f.id = i.failed_version_id
          LEFT JOIN installation_runtime r ON r.installation_id = i.id
-        WHERE ($1::text IS NULL OR p.slug = $1) AND ($2::text[] IS NULL OR a.name = ANY ($2)) AND ($3::text IS NULL OR i.status = $3)
+        WHERE ($1::text IS NULL OR p.slug = $1) AND ($2::text IS NULL OR i.account_id = $2) AND ($3::text IS NULL OR i.status = $3)
         ORDER BY i.id DESC LIMIT $4`;
     const { rows, rest } = await readCutList(
       args,
-      async (limit) => (await pool.query(select, [...readFilters(args), limit])).rows,
+      async (limit) => (await pool.query(select, [slug, account, status, limit])).rows,
     );
     const found = rows.map((row) => ({
       ...row,
@@ -127,13 +132,6 @@ export const installations: OperatorCommand = {
     };
   },
 };
-
-function readFilters(args: ParsedArgs) {
-  const user = readText(args, 'user');
-  // The name as given, and as the token command stores it.
-  const users = user === null ? null : [user, user.normalize('NFC')];
-  return [readText(args, 'plugin'), users, readText(args, 'status')];
-}
 
 export const restart: OperatorCommand = {
   subjects: ['installation'],

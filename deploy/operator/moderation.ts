@@ -3,7 +3,9 @@ import type { Pool } from 'pg';
 import { type Account, findAccountByName } from '../../db/accounts/accounts.ts';
 import { changeBlock, verifyAuthor } from '../../db/accounts/moderation.ts';
 import { listActions } from '../../db/accounts/operator-actions.ts';
+import { hasRow, listValues } from '../../db/postgres/rows.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
+import { findNearName } from '../../service/text/near-name.ts';
 import {
   afterOption,
   formatNext,
@@ -16,6 +18,8 @@ import {
 
 /** Maximum length of a reason, which users see in one line. Characters. */
 const REASON_MAX_CHARS = 500;
+/** Maximum number of names, the newest ones, that are compared with an unknown one. */
+const COMPARED_MAX = 10_000;
 /** Maximum number of listed actions. */
 const ACTIONS_MAX = 1_000;
 /** The greatest number that `readNumber` reads: far more actions than there are. */
@@ -44,8 +48,9 @@ export const block: OperatorCommand = {
   async run(args, context) {
     const [slug = ''] = args.subjects;
     const reason = readReason(args, 'block', 'users see');
-    const done = await changeBlock((await context.currentDatabase()).pool, slug, reason);
-    if (!done) throw unknownPlugin(slug);
+    const { pool } = await context.currentDatabase();
+    const done = await changeBlock(pool, slug, reason);
+    if (!done) throw await createUnknownPluginError(pool, slug);
     const notified = done.changed ? countNotified(done.installations) : 'as before';
     return { sentence: `“${slug}” is blocked: ${reason} (${notified})`, fields: { ...done } };
   },
@@ -55,8 +60,9 @@ export const unblock: OperatorCommand = {
   subjects: ['slug'],
   doc: 'allow a blocked plugin to run again',
   async run({ subjects: [slug = ''] }, context) {
-    const done = await changeBlock((await context.currentDatabase()).pool, slug, null);
-    if (!done) throw unknownPlugin(slug);
+    const { pool } = await context.currentDatabase();
+    const done = await changeBlock(pool, slug, null);
+    if (!done) throw await createUnknownPluginError(pool, slug);
     const sentence = done.changed
       ? `“${slug}” is no longer blocked (${countNotified(done.installations)}).`
       : `“${slug}” was not blocked.`;
@@ -97,13 +103,33 @@ export function readReason(args: ParsedArgs, command: string, seenBy: string): s
   return reason;
 }
 
-/** The token command stores names in the composed form (NFC); identity providers may choose others. @throws Error */
+/**
+ * The token command stores names in the composed form (NFC); identity providers may choose others.
+ *
+ * @throws Error that names the account with nearly the same name
+ */
 export async function requireAccount(pool: Pool, user: string): Promise<Account> {
   const found = (await findAccountByName(pool, user)) ?? (await findAccountByName(pool, user.normalize('NFC')));
-  if (found === null)
-    throw new Error(`No account is named “${user}”. An account is created when its user signs in for the first time.`);
-  return found;
+  if (found !== null) return found;
+  const suggestion = await suggestName(pool, 'SELECT name FROM accounts', user);
+  throw new Error(
+    `No account is named “${user}”.${suggestion} An account is created when its user signs in for the first time.`,
+  );
 }
 
-const unknownPlugin = (slug: string): Error => new Error(`No plugin has the slug “${slug}”.`);
+/** @throws Error that names the plugin with nearly the same slug */
+export async function requirePlugin(pool: Pool, slug: string): Promise<void> {
+  if (!(await hasRow(pool, 'SELECT 1 FROM plugins WHERE slug = $1', [slug])))
+    throw await createUnknownPluginError(pool, slug);
+}
+
+const createUnknownPluginError = async (pool: Pool, slug: string): Promise<Error> =>
+  new Error(`No plugin has the slug “${slug}”.${await suggestName(pool, 'SELECT slug FROM plugins', slug)}`);
+
+/** @param select the names that exist @returns '' if none of those that are compared is near */
+async function suggestName(pool: Pool, select: string, name: string): Promise<string> {
+  const near = findNearName(name, await listValues<string>(pool, `${select} ORDER BY id DESC LIMIT ${COMPARED_MAX}`));
+  return near === null ? '' : ` Did you mean “${near}”?`;
+}
+
 const countNotified = (count: number): string => `${count} installation${count === 1 ? '' : 's'} notified`;

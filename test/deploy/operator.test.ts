@@ -261,7 +261,9 @@ t.test('actions that are followed by many others are found', async (t) => {
 });
 
 t.test('errors are printed as a sentence, or as JSON with --json', async (t) => {
-  const { url: DATABASE_URL } = await testDatabase(t);
+  const { url: DATABASE_URL, pool } = await testDatabase(t);
+  const { id: ownerId } = await findOrCreateAccount(pool, 'ann');
+  await insertPlugin(pool, { ownerId, slug: 'weather', displayName: 'Weather', description: '' });
   const wrong: [string[], RegExp, number][] = [
     [[], /Give a command/, 2],
     [['verify'], /^Usage: verify <user>/, 2],
@@ -279,6 +281,8 @@ t.test('errors are printed as a sentence, or as JSON with --json', async (t) => 
     [['verify', 'a', '--loud'], /--loud/, 2],
     [['fleet', '--state', 'bogus'], /--state must be one of starting, running, /, 2],
     [['installations', '--status', 'bogus'], /--status must be one of ready, needs_configuration, /, 2],
+    [['installations', '--plugin', 'wether'], /No plugin has the slug “wether”\. Did you mean “weather”\?/, 1],
+    [['installations', '--user', 'anm'], /No account is named “anm”\. Did you mean “ann”\?/, 1],
     [['restart', 'nothing'], /No installation has the id “nothing”/, 1],
     [['replay'], /ids, --installation or --all/, 2],
     [['replay', 'nothing'], /No finished delivery or event/, 1],
