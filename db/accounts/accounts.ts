@@ -6,16 +6,7 @@ import type { Page } from '../postgres/cursors.ts';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import { inTransaction } from '../postgres/pool.ts';
-import {
-  changeRows,
-  findRow,
-  hasRow,
-  listRows,
-  listValues,
-  type PageQuery,
-  type Queryable,
-  readPage,
-} from '../postgres/rows.ts';
+import { changeRows, findRow, hasRow, listRows, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 import { recordAction } from './operator-actions.ts';
 
 /** The issuer of the tokens that Bulkhead signs itself. */
@@ -89,13 +80,13 @@ interface IssuerChange {
  * changes places with the moved one, so the opposite move restores both. The sessions of the console of these accounts end.
  *
  * @param names null: all accounts except those of operators
- * @returns the names of the moved accounts
+ * @returns the names of the moved accounts, and of those that have changed places with one
  */
 export function moveAccounts(
   pool: Pool,
   { from, to }: IssuerChange,
   names: readonly string[] | null,
-): Promise<string[]> {
+): Promise<{ readonly moved: readonly string[]; readonly displaced: readonly string[] }> {
   return inTransaction(pool, async (tx) => {
     const moved = await listRows<{ id: string; name: string; subject: string }>(
       tx,
@@ -103,22 +94,26 @@ export function moveAccounts(
         WHERE issuer = $1 AND ($2::text[] IS NULL AND NOT operator OR name = ANY ($2)) ORDER BY id FOR UPDATE`,
       [from, names],
     );
-    const changed: string[] = [];
+    const displaced: { readonly id: string; readonly name: string }[] = [];
     for (const { id, name, subject } of moved) {
       const place = `moved ${id}`;
       await tx.query('UPDATE accounts SET subject = $2 WHERE id = $1', [id, place]);
-      const displace = 'UPDATE accounts SET issuer = $3 WHERE issuer = $1 AND subject = $2 RETURNING id';
-      // Tokens of the other issuer are cached with the account that is displaced.
-      changed.push(id, ...(await listValues<string>(tx, displace, [to, subject, from])));
+      const displace = 'UPDATE accounts SET issuer = $3 WHERE issuer = $1 AND subject = $2 RETURNING id, name';
+      const others = await listRows<{ id: string; name: string }>(tx, displace, [to, subject, from]);
+      displaced.push(...others);
       await tx.query('UPDATE accounts SET issuer = $2, subject = $3 WHERE id = $1', [id, to, subject]);
       await recordAction(tx, { action: 'move-account', subject: name, reason: `to ${to}` });
+      for (const other of others)
+        await recordAction(tx, { action: 'move-account', subject: other.name, reason: `to ${from}` });
     }
+    // Tokens of the other issuer are cached with the account that is displaced.
+    const changed = [...moved, ...displaced].map(({ id }) => id);
     for (const id of changed) await notifyAccountChanged(tx, id);
     // They began at the earlier issuer, whose tokens do not sign in to these accounts any more. Deleted when all accounts are
     // locked: a sign-in locks its account, too, before it deletes sessions that have expired.
     await changeRows(tx, 'DELETE FROM console_sessions WHERE account_id = ANY ($1)', [changed]);
     await changeRows(tx, 'DELETE FROM sign_in_codes WHERE account_id = ANY ($1)', [changed]);
-    return moved.map(({ name }) => name);
+    return { moved: moved.map(({ name }) => name), displaced: displaced.map(({ name }) => name) };
   });
 }
 

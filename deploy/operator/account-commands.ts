@@ -167,11 +167,15 @@ export const moveAccount: OperatorCommand = {
       if (current !== change.from && current !== change.to) throw createOtherIssuerError(user, current);
       (current === change.to ? unmoved : users).push(user);
     }
-    const moved = await moveAccounts(pool, change, options.all === true ? null : users);
+    const { moved, displaced } = await moveAccounts(pool, change, options.all === true ? null : users);
+    const swapped =
+      displaced.length === 0
+        ? ''
+        : ` Accounts of the same subjects moved to ${describeIssuer(change.from)}: ${displaced.join(', ')}.`;
     const rest = unmoved.length === 0 ? '' : ` There already: ${unmoved.join(', ')}.`;
     return {
-      sentence: `Accounts moved to ${describeIssuer(change.to)}: ${moved.join(', ') || 'none'}.${rest}`,
-      fields: { issuer: change.to, moved, unmoved },
+      sentence: `Accounts moved to ${describeIssuer(change.to)}: ${moved.join(', ') || 'none'}.${swapped}${rest}`,
+      fields: { issuer: change.to, moved, displaced, unmoved },
     };
   },
 };

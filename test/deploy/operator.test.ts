@@ -141,7 +141,10 @@ t.test('suspends accounts, appoints and demotes operators, lists and revokes tok
   t.match(await operator(env, 'move-account', '--all'), { code: 2, stderr: /needs OIDC_ISSUER/ });
   t.match(await operator(oidc, 'move-account'), { code: 2, stderr: /Give user names, or --all/ });
   t.match(await operator(oidc, 'move-account', '--all', '--back'), { code: 2, stderr: /^Give user names with --back/ });
-  t.match((await operator(oidc, 'move-account', '--all')).stdout, /moved to https:\/\/issuer.example: ann, bob\./);
+  t.match(
+    (await operator(oidc, 'move-account', '--all')).stdout,
+    /moved to https:\/\/issuer.example: ann, bob\. Accounts of the same subjects moved to the built-in issuer: ann@issuer.example\.\n$/,
+  );
   t.equal((await findOrCreateAccount(pool, 'ann', issuer)).id, before, 'the account of before has its tokens again');
   const moveAnn = async (OIDC_ISSUER: string, ...words: string[]) =>
     await operator({ ...oidc, OIDC_ISSUER }, 'move-account', 'ann', ...words);
