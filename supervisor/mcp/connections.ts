@@ -43,6 +43,7 @@ export class McpConnections {
   readonly #restoring = new Map<string, Promise<Connection>>();
   readonly #sweeper: NodeJS.Timeout;
   #isDraining = false;
+  #isSweeping = false;
 
   constructor(deps: McpDeps) {
     this.#deps = deps;
@@ -53,10 +54,11 @@ export class McpConnections {
    * Opens the connection that a client names, for this account and session. Undefined: its client has ended it, or the id is not that of a
    * connection of the session.
    *
+   * @param mayBegin whether the client may begin connections: another one could take all places of the account with invented ids
    * @throws Problem `rate_limited`
    */
-  async open(session: Session, id: string): Promise<Connection | undefined> {
-    return this.#find(id, session) ?? this.#restore(session, id);
+  async open(session: Session, id: string, mayBegin: boolean): Promise<Connection | undefined> {
+    return this.#find(id, session) ?? (mayBegin ? this.#restore(session, id) : undefined);
   }
 
   #find(id: string, { id: sessionId, accountId }: Session): Connection | undefined {
@@ -198,10 +200,17 @@ export class McpConnections {
 
   /** Closes the connections that were unused for long, and those of deleted sessions. */
   async sweep(): Promise<void> {
+    // While the database is away, its queries take longer than the time between two sweeps.
+    if (this.#isSweeping) return;
+    this.#isSweeping = true;
     const idleSince = Date.now() - IDLE_MS;
-    for (const connection of [...this.#open.values()]) {
-      const isIdle = connection.running === 0 && connection.lastUsedAt < idleSince;
-      if (isIdle || (await this.#isSessionDeleted(connection.session))) await connection.close();
+    try {
+      for (const connection of [...this.#open.values()]) {
+        const isIdle = connection.running === 0 && connection.lastUsedAt < idleSince;
+        if (isIdle || (await this.#isSessionDeleted(connection.session))) await connection.close();
+      }
+    } finally {
+      this.#isSweeping = false;
     }
   }
 

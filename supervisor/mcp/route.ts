@@ -15,6 +15,7 @@ import { answerError } from '../../service/http/errors.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { noContent } from '../../service/http/schemas.ts';
 import { countUnread } from '../../service/http/unread-answers.ts';
+import { isAllowed } from '../../service/identity/scopes.ts';
 import { RELEASE } from '../../service/settings/release.ts';
 import { startSession } from '../sessions/lifecycle.ts';
 import {
@@ -115,8 +116,9 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
       requireAnswerer(request);
       const connections = await openConnections();
       const named = readConnectionId(request);
+      const mayBegin = isAllowed(requireCaller(request).scopes, 'sessions:write');
       const connection =
-        named === undefined ? await connections.begin(session) : await connections.open(session, named);
+        named === undefined ? await connections.begin(session) : await connections.open(session, named, mayBegin);
       if (!connection) return answerGone(reply);
       const { transport } = connection;
       onceClosed(reply.raw, connections.beginRequest(connection));

@@ -9,10 +9,12 @@ import type { McpDeps } from '../../../supervisor/mcp/server-parts.ts';
 function openConnections(test: Test) {
   const deleted = new Set<string>();
   const watchers = new Set<unknown>();
+  const looked: string[] = [];
   const services = {
     drainOver: new AbortController().signal,
     sessions: {
       get: async (_accountId: string, id: string) => {
+        looked.push(id);
         if (deleted.has(id)) throw new Problem('not_found', 'You have no session with this id.');
         if (id === 'unreadable') throw new Error('The database is away.');
       },
@@ -28,22 +30,22 @@ function openConnections(test: Test) {
   const deps = { services, questions: {}, version: '1', onError: (error: unknown) => test.fail(String(error)) };
   const connections = new McpConnections(deps as unknown as McpDeps);
   test.teardown(() => connections.drain());
-  const open = (id: string) => connections.open({ id, accountId: 'a' } as Session, `${randomUUID()}.f`);
-  return { connections, deleted, watchers, open };
+  const open = (id: string) => connections.open({ id, accountId: 'a' } as Session, `${randomUUID()}.f`, true);
+  return { connections, deleted, looked, watchers, open };
 }
 
 t.test('several requests at once build one lost connection', async (t) => {
   const { connections, watchers } = openConnections(t);
   const session = { id: 's', accountId: 'a' } as Session;
   const id = `${randomUUID()}.`;
-  const [one, other] = await Promise.all([connections.open(session, id), connections.open(session, id)]);
+  const [one, other] = await Promise.all([connections.open(session, id, true), connections.open(session, id, true)]);
   t.ok(one);
   t.equal(one, other);
   t.equal(watchers.size, 1, 'no other one watches for changes');
 });
 
 t.test('the connections of deleted sessions are closed, with their streams', async (t) => {
-  const { connections, deleted, watchers, open } = openConnections(t);
+  const { connections, deleted, looked, watchers, open } = openConnections(t);
   const connection = await open('deleted');
   const stream = await connection?.transport.handleRequest(
     new Request('http://localhost/mcp', {
@@ -53,7 +55,8 @@ t.test('the connections of deleted sessions are closed, with their streams', asy
   t.equal(stream?.status, 200);
   await Promise.all([open('kept'), open('unreadable')]);
   deleted.add('deleted');
-  await connections.sweep();
+  await Promise.all([connections.sweep(), connections.sweep()]);
+  t.same(looked, ['deleted', 'kept', 'unreadable'], 'a sweep does not begin before the last one has ended');
   t.equal(await stream?.text(), '', 'it has ended');
   t.equal(watchers.size, 2);
 });

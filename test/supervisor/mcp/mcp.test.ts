@@ -94,6 +94,21 @@ t.test('only a message starts the session of the account’s address', async (t)
   t.same((await own.call('GET', '/sessions')).body.items, []);
 });
 
+t.test('a token that may only read opens streams of connections that exist, and begins none with its id', async (t) => {
+  const own = fixture.withNewAccount();
+  const read = { subject: own.account, name: 'reader', scopes: ['sessions:read'] as const };
+  const authorization = `Bearer ${await issueRecordedToken(own.pool, own.issuer, read)}`;
+  const { transport } = await connectTo(t, '/mcp', own.account);
+  const open = async (id = '') => {
+    const headers = { authorization, accept: 'text/event-stream', 'mcp-session-id': id };
+    const { status, body } = await fetch(`http://127.0.0.1:${port}/mcp`, { headers });
+    await body?.cancel();
+    return status;
+  };
+  t.equal(await open(transport.sessionId), 200);
+  t.equal(await open(`${randomUUID()}.`), 404);
+});
+
 t.test('tools of the host are described, and one that is turned off ends in open connections, too', async (t) => {
   const { body } = await fixture.call('POST', '/sessions', { agentId: 'a', hostTools: ['todo', 'ssh'] });
   const { client } = await connect(t, body.id);
