@@ -11,6 +11,7 @@ import { globSync, readFileSync, statSync } from 'node:fs';
 import { relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { endOnSignals } from './runner/interruption.ts';
 import { prepareRun } from './runner/prepare-run.ts';
 import { readProcessorTime } from './runner/processor-time.ts';
 import { checks, type Outcome, runCheck, runFile, runTogether } from './runner/run-file.ts';
@@ -43,12 +44,12 @@ if (options.soak || options.seed !== undefined) {
 
 const files = requested.length > 0 ? [...new Set(requested.flatMap(listFiles))] : findFiles();
 if (files.length === 0) refuse(`No test files below ${requested.join(', ')}.`);
-const run = await prepareRun({
+const preparing = prepareRun({
   isWhole: requested.length === 0,
   programs: { highAvailability: options.soak, files: requested.length > 0 ? files : undefined },
 });
-// Ctrl-C ends the test files by itself; the server is in a session of its own and has a folder to remove.
-process.once('SIGINT', () => void run.end().then(() => process.exit(1)));
+const interrupted = endOnSignals(preparing);
+const run = await preparing;
 // Leaves out the processor time of the preparations.
 readProcessorTime();
 try {
@@ -59,13 +60,23 @@ try {
         ? checks.map((check) => ({ name: check.name, start: async () => [await runCheck(check, ROOT)] }))
         : []),
       ...groupFiles(files).map(jobOf),
-    ],
+    ].map(untilInterrupted),
     (results) => results.forEach(report),
   );
 } finally {
   await run.end();
 }
 summarize();
+
+/** Files that an interruption has ended did not fail, and no further one may begin. */
+function untilInterrupted<T>({ name, start }: Job<T>): Job<T> {
+  const never = new Promise<never>(() => undefined);
+  const run = async (): Promise<T> => {
+    const result = interrupted.aborted ? never : await start();
+    return interrupted.aborted ? never : result;
+  };
+  return { name, start: run };
+}
 
 function jobOf(group: readonly string[]): Job<Outcome[]> {
   const [first = ''] = group;

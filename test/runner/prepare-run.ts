@@ -44,21 +44,29 @@ export async function prepareRun({ isWhole, programs }: PrepareOptions): Promise
   // `tmpdir` of this process and of the test files.
   process.env.TMPDIR = await chooseTemporaryFolder();
   const folder = await mkdtemp(join(tmpdir(), 'bulkhead-test-run-'));
-  let ending: Promise<void> | undefined;
-  const [server] = await Promise.all([
-    startTestServer(),
+  const starting = startTestServer();
+  const parts = [
+    starting,
     writeChildPrograms(folder),
     completeSearchPath(programs),
     ...(isWhole ? [...SITE_BUILDERS.map(build), setBrowser(folder)] : []),
-  ]);
-  process.env[SERVER_VARIABLE] = server.url;
-  process.env[RUN_FOLDER_VARIABLE] = folder;
-  return {
-    end() {
-      ending ??= Promise.all([server.stop(), rm(folder, { recursive: true })]).then(() => undefined);
-      return ending;
-    },
+  ];
+  let ending: Promise<unknown> | undefined;
+  const end = async (): Promise<void> => {
+    ending ??= Promise.all([starting.then((server) => server.stop()), rm(folder, { recursive: true })]);
+    await ending;
   };
+  try {
+    await Promise.all(parts);
+  } catch (error) {
+    // What still runs has files in the folder.
+    await Promise.allSettled(parts);
+    await end().catch(() => undefined);
+    throw error;
+  }
+  process.env[SERVER_VARIABLE] = (await starting).url;
+  process.env[RUN_FOLDER_VARIABLE] = folder;
+  return { end };
 }
 
 async function build(script: string): Promise<void> {

@@ -2,8 +2,11 @@
  * The runner itself: what it makes of a file that fails, of the environment that it is started in, which programs it fetches,
  * and the state of the compiler that it shares with `npm run types`.
  */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import t from 'tap';
 import { removeForeignVariables } from './environment.ts';
 import { findWantedPrograms } from './programs.ts';
@@ -88,4 +91,29 @@ t.test('a run of named files wants the programs that these look for', async (t) 
     'holder.ts': `whyMissing('${'bwrap'}')`,
   });
   t.same(findWantedPrograms([join(folder, 'starts.test.ts')]), ['bwrap'], 'by a process whose path has no ./');
+});
+
+t.test('an interrupted run ends what it has started and removes what it has prepared', async (t) => {
+  const fakeRun = `
+    import { spawn } from 'node:child_process';
+    import { endOnSignals } from '${join(import.meta.dirname, 'interruption.ts')}';
+    const interrupted = endOnSignals(new Promise((resolve) => setImmediate(resolve, { end: async () => console.log('removed') })));
+    interrupted.addEventListener('abort', () => console.log('interrupted'));
+    const file = "process.on('SIGINT', () => undefined); setInterval(() => undefined, 1_000); console.log(process.pid);";
+    spawn(process.execPath, ['-e', file], { stdio: 'inherit' });
+  `;
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    const run = spawn(process.execPath, ['--input-type=module', '-e', fakeRun], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const lines = createInterface(run.stdout)[Symbol.asyncIterator]();
+    const { value: pid } = await lines.next();
+    t.match(pid, /^\d+$/);
+    run.kill(signal);
+    const [code] = await once(run, 'exit');
+    t.equal(code, 1);
+    t.same([(await lines.next()).value, (await lines.next()).value], ['interrupted', 'removed']);
+    // The test file had the other end of the pipe.
+    t.ok((await lines.next()).done, `${signal} ends a file that ignores Ctrl-C`);
+  }
 });

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { startQueues } from '../../db/jobs/queues.ts';
-import { startEmbedded } from '../../db/postgres/embedded.ts';
+import { type EmbeddedPostgres, startEmbedded } from '../../db/postgres/embedded.ts';
 import { migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { maintainAudit } from '../../db/records/audit.ts';
@@ -34,19 +34,22 @@ interface ServerOptions {
 export async function startTestServer({ durable = false }: ServerOptions = {}): Promise<TestServer> {
   const parent = durable ? await chooseDiskFolder() : await chooseTemporaryFolder();
   const dataDir = await mkdtemp(join(parent, 'bulkhead-test-postgres-'));
-  const postgres = await startEmbedded({ dataDir, throwAway: !durable });
-  await writeFile(join(dataDir, 'postgres', 'pg_hba.conf'), CONNECTIONS);
-  process.kill(postgres.pid, 'SIGHUP');
-  await command(postgres.url, `CREATE DATABASE ${TEMPLATE}`);
-  await fillTemplate(withDatabase(postgres.url, TEMPLATE));
-  return {
-    url: postgres.url,
-    dataDir,
-    async stop() {
-      await postgres.stop();
-      await rm(dataDir, { recursive: true, force: true });
-    },
+  let postgres: EmbeddedPostgres | undefined;
+  const stop = async (): Promise<void> => {
+    await postgres?.stop();
+    await rm(dataDir, { recursive: true, force: true });
   };
+  try {
+    postgres = await startEmbedded({ dataDir, throwAway: !durable });
+    await writeFile(join(dataDir, 'postgres', 'pg_hba.conf'), CONNECTIONS);
+    process.kill(postgres.pid, 'SIGHUP');
+    await command(postgres.url, `CREATE DATABASE ${TEMPLATE}`);
+    await fillTemplate(withDatabase(postgres.url, TEMPLATE));
+    return { url: postgres.url, dataDir, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
 }
 
 /** All tables, pg-boss's and the current partitions included: each start of an API or a supervisor would create what is missing. */

@@ -1,0 +1,32 @@
+/** Ends a run at Ctrl-C and at SIGTERM, with all that it has started. */
+import { processTree, type Seen, stillRunning } from '../deploy/process-tree.ts';
+
+/**
+ * Ends this process at the first SIGINT or SIGTERM, which may reach it alone, as when a CI cancels a job.
+ *
+ * @param prepared resolves with what must be removed before the end; rejects if it is removed already
+ * @returns a signal that aborts when the run ends
+ */
+export function endOnSignals(prepared: Promise<{ end(): Promise<void> }>): AbortSignal {
+  const interrupted = new AbortController();
+  const end = async (): Promise<void> => {
+    interrupted.abort();
+    const run = await prepared.catch(() => null);
+    const below = (await processTree(process.pid)).filter(({ pid }) => pid !== process.pid);
+    signalAll(below, 'SIGINT');
+    await run?.end();
+    signalAll(await stillRunning(below), 'SIGKILL');
+    process.exit(1);
+  };
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => void end());
+  return interrupted.signal;
+}
+
+function signalAll(processes: readonly Seen[], signal: NodeJS.Signals): void {
+  for (const { pid } of processes)
+    try {
+      process.kill(pid, signal);
+    } catch {
+      // It has ended.
+    }
+}
