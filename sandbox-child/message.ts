@@ -6,7 +6,7 @@
  * Long strings and byte arrays are moved out of the JSON into raw parts. As plain JSON, with byte arrays as base64, a hook
  * with a 4 KB prompt takes an eighth more CPU time.
  */
-import { isUint8Array } from 'node:util/types';
+import { isBoxedPrimitive, isUint8Array } from 'node:util/types';
 import {
   checkCost,
   decodeUtf8,
@@ -62,8 +62,8 @@ const PART_EXTRAS = 3;
  *
  * @param maxBytes longest content of the frame
  * @param scratch memory to use if the frame fits; the next call overwrites it
- * @throws RangeError over `maxBytes`, FrameError for too many byte arrays, TypeError for cycles and BigInts, and what a getter or
- *   `toJSON` of a plugin's value throws
+ * @throws RangeError over `maxBytes`, FrameError for too many byte arrays, TypeError for cycles, BigInts and values of which JSON
+ *   keeps nothing, and what a getter or `toJSON` of a plugin's value throws
  */
 export function encodeMessage(message: object, maxBytes: number = FRAME_MAX_BYTES, scratch?: Buffer): Buffer {
   const parts = new Parts();
@@ -128,6 +128,8 @@ class Parts {
   bytes = 0;
   /** Objects and arrays that were searched for parts. */
   visits = 0;
+  /** Whether a value of which JSON keeps nothing is refused. */
+  refusesLost = false;
 
   /** Adds the value at a path. Returns the null that replaces it. */
   add(content: string | Uint8Array, path: Path): null {
@@ -154,8 +156,18 @@ function detachParts(message: object, parts: Parts): object {
 }
 
 /** A root that is itself a text or a byte array has no path and stays in the JSON. */
-const detachRoot = (value: unknown, parts: Parts): unknown =>
-  typeof value === 'object' && !isUint8Array(value) ? detach(value, ROOT, parts) : value;
+function detachRoot(value: unknown, parts: Parts): unknown {
+  if (typeof value !== 'object' || value === null || isUint8Array(value)) return value;
+  parts.refusesLost = holdsPluginValues(value);
+  return detach(value, ROOT, parts);
+}
+
+/**
+ * Whether a message is a host call or the answer of a handler. Data of log lines may lose a value, and versions that were published
+ * before the refusal existed must still load.
+ */
+const holdsPluginValues = (root: { readonly outcome?: unknown }): boolean =>
+  root.outcome === 'answered' || 'member' in root;
 
 const PLAIN: unknown = Object.prototype;
 
@@ -173,9 +185,67 @@ function detach(value: unknown, path: Path, parts: Parts): unknown {
     return parts.add(value, path);
   }
   // `toJSON` determines the JSON of such a value.
-  if (path.depth >= PART_DEPTH_MAX || 'toJSON' in value) return value;
-  if (isPlain) return detachFields(value, path, parts);
-  return Array.isArray(value) && value.length <= PART_ARRAY_MAX ? detachItems(value, path, parts) : value;
+  if ('toJSON' in value) return value;
+  if (isPlain) return path.depth < PART_DEPTH_MAX ? detachFields(value, path, parts) : value;
+  if (!Array.isArray(value)) {
+    if (parts.refusesLost) refuseLost(value, path);
+    return value;
+  }
+  if (value.length <= PART_ARRAY_MAX && path.depth < PART_DEPTH_MAX) return detachItems(value, path, parts);
+  // The items of a long array are usually of one kind, such as the promises of `map(async …)`.
+  if (parts.refusesLost) refuseLost(value[0], { key: 0, parent: path, depth: path.depth + 1 });
+  return value;
+}
+
+/**
+ * Refuses a value that would arrive as an empty object, or as null, although it holds something: a promise that the plugin did not
+ * await, a `Map`, an `Error`. An instance with fields of its own arrives with them. An `AbortSignal` may be lost: handlers return their
+ * whole context, and authors pass `signal` as they pass it to `fetch`.
+ *
+ * @throws TypeError
+ */
+function refuseLost(value: unknown, path: Path): void {
+  if (typeof value === 'function') throw createLostError('function', path);
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || isUint8Array(value)) return;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype === null || prototype === PLAIN || isBoxedPrimitive(value) || 'toJSON' in value) return;
+  if (Object.keys(value).length > 0) return;
+  const className = readClassName(value);
+  if (className !== 'AbortSignal') throw createLostError(className, path);
+}
+
+/** Names longer than this are cut in errors, characters. */
+const NAME_MAX_CHARS = 100;
+
+function readClassName(value: object): string {
+  const tag = Object.prototype.toString.call(value).slice('[object '.length, -1);
+  return (tag === 'Object' ? String(value.constructor?.name || tag) : tag).slice(0, NAME_MAX_CHARS);
+}
+
+const LOST_ADVICE: Readonly<Record<string, string>> = {
+  function: 'Call it and pass what it returns',
+  Promise: 'Await it first',
+  Map: 'Pass Object.fromEntries(map)',
+  Headers: 'Pass Object.fromEntries(headers)',
+  FormData: 'Pass Object.fromEntries(formData)',
+  URLSearchParams: 'Pass its toString()',
+  Set: 'Pass [...set]',
+  Error: 'Pass its message',
+  ArrayBuffer: 'Pass new Uint8Array(buffer)',
+};
+
+function createLostError(kind: string, path: Path): TypeError {
+  const advice = Object.hasOwn(LOST_ADVICE, kind) ? LOST_ADVICE[kind] : 'Pass plain objects, arrays, texts and numbers';
+  const what = kind === 'function' ? 'a function' : `an object of the class ${kind}`;
+  return new TypeError(`${formatPath(path)} is ${what}, of which JSON keeps nothing. ${advice}`);
+}
+
+/** Formats a path as code: `args[1].rates`. */
+function formatPath({ key, parent }: Path): string {
+  if (parent === null) return '';
+  const before = formatPath(parent);
+  if (typeof key === 'number') return `${before}[${key}]`;
+  return `${before}${before && '.'}${key.slice(0, NAME_MAX_CHARS)}`;
 }
 
 /** A lone surrogate has no UTF-8 encoding. Such a string stays in the JSON, which escapes it. */
@@ -186,6 +256,8 @@ function detachItems(items: readonly unknown[], path: Path, parts: Parts): unkno
   let copy: unknown[] | null = null;
   for (let index = 0; index < items.length; index += 1) {
     const item = items[index];
+    if (typeof item === 'function' && parts.refusesLost)
+      refuseLost(item, { key: index, parent: path, depth: path.depth + 1 });
     const slim = detach(item, { key: index, parent: path, depth: path.depth + 1 }, parts);
     if (slim !== item) {
       copy ??= [...items];

@@ -72,6 +72,61 @@ t.test('a copy of params does not change with them', async (t) => {
   t.throws(() => copyAsSent({ big: 1n }), TypeError);
 });
 
+t.test('a value of a plugin of which JSON keeps nothing is refused with its place and advice', async (t) => {
+  const call = (value: unknown) => ({ member: 'storage.set', args: ['k', value], invocationId: null });
+  const lost = (place: string, what: string, advice: string) => ({
+    name: 'TypeError',
+    message: `${place} is ${what}, of which JSON keeps nothing. ${advice}`,
+  });
+  const promise = Promise.resolve(1);
+  const refused: [unknown, ReturnType<typeof lost>][] = [
+    [promise, lost('args[1]', 'an object of the class Promise', 'Await it first')],
+    [
+      { rates: new Map([['EUR', 1]]) },
+      lost('args[1].rates', 'an object of the class Map', 'Pass Object.fromEntries(map)'),
+    ],
+    [[1, new Set([1])], lost('args[1][1]', 'an object of the class Set', 'Pass [...set]')],
+    [Array(100).fill(promise), lost('args[1][0]', 'an object of the class Promise', 'Await it first')],
+    [{ error: new RangeError('x') }, lost('args[1].error', 'an object of the class Error', 'Pass its message')],
+    [() => 1, lost('args[1]', 'a function', 'Call it and pass what it returns')],
+    [
+      new (class Secretive {
+        #kept = 1;
+        read = undefined as unknown;
+        constructor() {
+          Reflect.deleteProperty(this, 'read');
+          this.#kept += 1;
+        }
+      })(),
+      lost('args[1]', 'an object of the class Secretive', 'Pass plain objects, arrays, texts and numbers'),
+    ],
+  ];
+  for (const [value, error] of refused) {
+    t.throws(() => encode({ method: 'hostCall', params: call(value) }), error);
+    t.throws(() => copyAsSent(call(value)), error);
+  }
+  t.throws(
+    () => encode({ result: { outcome: 'answered', answer: { content: promise } } }),
+    lost('answer.content', 'an object of the class Promise', 'Await it first'),
+  );
+  class Point {
+    x = 1;
+  }
+  const kept = [
+    new Date(0),
+    new Point(),
+    Object.create(null),
+    new String('a'),
+    new URL('http://a.b'),
+    [undefined],
+    { skipped: () => 1, signal: AbortSignal.abort() },
+  ];
+  const sent = JSON.parse(JSON.stringify(kept));
+  t.same(decode(encode({ params: call(kept) })).params, call(sent));
+  t.same(copyAsSent(call(kept)), call(sent));
+  t.same(roundTrip({ level: 'info', data: promise }), { level: 'info', data: {} }, 'log data may lose a value');
+});
+
 t.test('bytes are what they are, whatever a plugin says of their length', async (t) => {
   const bytes = Uint8Array.of(1, 2, 3, 4);
   class Lying extends Uint8Array {

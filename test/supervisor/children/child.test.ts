@@ -151,6 +151,16 @@ t.test('what a handler throws and vetoes', async (t) => {
     outcome: 'failed',
     message: /^the result cannot be sent: a message of \d+ bytes; the limit is 4194304$/,
   });
+  t.match(await outcome('return { rates: new Map([[1, 2]]) }'), {
+    outcome: 'failed',
+    message:
+      'the result cannot be sent: answer.rates is an object of the class Map, of which JSON keeps nothing. Pass Object.fromEntries(map)',
+  });
+  t.match(
+    await outcome('return ctx'),
+    { outcome: 'answered', answer: { signal: {} } },
+    'a whole context may be returned',
+  );
   t.same(await outcome('return () => 0'), { outcome: 'answered', answer: undefined });
   t.match(await outcome('return { toJSON() { return { a: 1 }; } }'), { outcome: 'answered', answer: { a: 1 } });
   t.match(await outcome('return { get a() { throw new Error("trap"); } }'), { outcome: 'failed', message: 'trap' });
