@@ -12,7 +12,8 @@ export const id = z.string().min(1).max(200);
 export const TIME_MAX_CHARS = 40;
 /** The last millisecond whose year has four digits, in UTC. */
 export const TIME_MAX_MS = Date.parse('9999-12-31T23:59:59.999Z');
-const TIME_MIN_MS = Date.parse('0001-01-01T00:00:00.000Z');
+/** The first millisecond of the year 1, in UTC. */
+export const TIME_MIN_MS = Date.parse('0001-01-01T00:00:00.000Z');
 /** A time in ISO 8601 with an offset. In UTC its year has four digits, too: others cannot be written in an answer. */
 export const timestamp = z.iso
   .datetime({ offset: true, abort: true })

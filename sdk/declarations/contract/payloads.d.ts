@@ -6,6 +6,8 @@ export declare const id: z.ZodString;
 export declare const TIME_MAX_CHARS = 40;
 /** The last millisecond whose year has four digits, in UTC. */
 export declare const TIME_MAX_MS: number;
+/** The first millisecond of the year 1, in UTC. */
+export declare const TIME_MIN_MS: number;
 /** A time in ISO 8601 with an offset. In UTC its year has four digits, too: others cannot be written in an answer. */
 export declare const timestamp: z.ZodISODateTime;
 /** The name of a tool, command, provider or setting. `__` is reserved: it separates slug and tool name. */

@@ -1,5 +1,6 @@
 /** Lists and measures the regular files of a workspace through open directories. */
 import { type FileHandle, lstat, opendir } from 'node:fs/promises';
+import { TIME_MAX_MS, TIME_MIN_MS } from '../../../sdk/contract/payloads.ts';
 import { DEPTH_MAX, listable, openDirectory, pathIn, readCode } from './anchored-paths.ts';
 
 export interface TreeFile {
@@ -14,7 +15,7 @@ export interface Usage {
 }
 interface Visitor {
   /** Return false to stop. */
-  file(path: string, found: { readonly size: number; readonly mtime: Date }): boolean;
+  file(path: string, found: { readonly size: number; readonly mtimeMs: number }): boolean;
   /** Called for every name. Return false to stop. */
   entry(): boolean;
 }
@@ -46,11 +47,15 @@ export async function listTree(
       bounds.onEntry();
       return ++entries <= bounds.entries;
     },
-    file: (path, { size, mtime }) =>
-      files.push({ path, sizeBytes: size, updatedAt: mtime.toISOString() }) <= bounds.files,
+    file: (path, { size, mtimeMs }) =>
+      files.push({ path, sizeBytes: size, updatedAt: formatFileTime(mtimeMs) }) <= bounds.files,
   });
   return complete ? files.sort((a, b) => (a.path < b.path ? -1 : 1)) : null;
 }
+
+/** Archives and programs may set any time. The nearest one that an answer can hold is used, so that one file does not fail the list. */
+export const formatFileTime = (ms: number): string =>
+  new Date(Math.min(Math.max(ms, TIME_MIN_MS), TIME_MAX_MS)).toISOString();
 
 /** Measures a workspace. Stops at `maxEntries`. */
 export async function measureTree(root: FileHandle, maxEntries: number): Promise<Usage> {

@@ -8,7 +8,9 @@ import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import { WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
+import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import type { HostScope } from '../../../supervisor/host/host-call.ts';
+import { formatFileTime } from '../../../supervisor/host/workspace/tree.ts';
 import { workspaceCalls } from '../../../supervisor/host/workspace/workspace.ts';
 import { Workspaces } from '../../../supervisor/host/workspace/workspaces.ts';
 import { removeWithTest, type Teardown, temporaryFolder } from '../../runner/harness.ts';
@@ -52,6 +54,21 @@ t.test('files are written, listed, read and removed, with their directories', as
   await t.rejects(read('notes/2026/a.txt'), /no such file/);
   await t.rejects(workspaces.list(ACCOUNT, 'nowhere'), /no such file/);
   t.same(await readdir(join(dataDir, WORKSPACE_STAGING)), []);
+});
+
+t.test('the time of a file is one that an answer can hold, whatever its file system says', async (t) => {
+  const { updatedAt } = hostCalls['workspace.list'].result.element.shape;
+  const format = (ms: number) => updatedAt.parse(formatFileTime(ms));
+  t.equal(format(Date.parse('2026-02-03T04:05:06.007Z')), '2026-02-03T04:05:06.007Z');
+  t.equal(format(Date.parse('+012000-01-01T00:00:00Z')), '9999-12-31T23:59:59.999Z');
+  t.equal(format(1e18), '9999-12-31T23:59:59.999Z', 'later than the last time of a Date');
+  t.equal(format(Date.parse('-000400-01-01T00:00:00Z')), '0001-01-01T00:00:00.000Z');
+  const { workspaces, root } = await open(t);
+  await writeFile(join(root, 'a.txt'), 'a');
+  await utimes(join(root, 'a.txt'), 1_000, 1_000);
+  t.same(await workspaces.list(ACCOUNT, undefined), [
+    { path: 'a.txt', sizeBytes: 1, updatedAt: new Date(1_000_000).toISOString() },
+  ]);
 });
 
 t.test('a list whose paths are too long together for a result says what to do', async (t) => {
