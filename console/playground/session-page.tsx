@@ -117,7 +117,7 @@ function Transcript({ id, path }: PathProps) {
   const found = useTranscript({ id, path });
   const error = useReadError(found);
   if (error && !found.data) return <ErrorAlert error={error} reset={() => void found.refetch()} />;
-  if (!found.data) return <Skeleton height={60} aria-label="Loading" />;
+  if (!found.data) return <Skeleton height={60} aria-label="Loading" className="loading-list" />;
   const { items, nextCursor } = found.data;
   if (items.length === 0) return <Text c="dimmed">There are no messages yet.</Text>;
   return (

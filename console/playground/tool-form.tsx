@@ -38,7 +38,7 @@ export function ToolForm({ path, installationId }: ToolFormProps) {
   // Chosen once: the list is read again while the user types, and the button must call the tool that the arguments are for.
   if (chosen === null && first) setChosen(first);
   if (error && !tools.data) return <ErrorAlert error={error} reset={() => void tools.refetch()} />;
-  if (!tools.data) return <Skeleton height={60} aria-label="Loading" />;
+  if (!tools.data) return <Skeleton height={60} aria-label="Loading" className="loading-list" />;
   if (!chosen) return <Text>{installationId === undefined ? NO_TOOL : NO_TOOL_IN_DRAFT}</Text>;
   const offered = items.find(({ name }) => name === chosen.name);
   const tool = offered ?? chosen;

@@ -53,7 +53,7 @@ export function PagedList<Item>(props: PagedListProps<Item>) {
   const retry = () => void (found.isFetchNextPageError ? found.fetchNextPage() : found.refetch());
   const error = useReadError(found);
   const alert = error ? <ErrorAlert error={error} reset={retry} /> : null;
-  if (!found.data) return alert ?? loading ?? <Skeleton height={120} aria-label="Loading" />;
+  if (!found.data) return alert ?? loading ?? <Skeleton height={120} aria-label="Loading" className="loading-list" />;
   const items = found.data.pages.flatMap((page) => [...page.items]);
   if (items.length === 0 && !found.hasNextPage)
     return (
