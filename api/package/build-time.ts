@@ -1,22 +1,63 @@
-/** Ends synchronous work on one file when the time of the build is over: timers of its thread do not run meanwhile. */
+/**
+ * The time of one build. It ends synchronous work on a file, too: timers of its thread do not run meanwhile. On a busy machine, where a
+ * build gets a processor late, the build has up to twice the time.
+ */
+import { existsSync, readFileSync } from 'node:fs';
 import { createContext, Script } from 'node:vm';
+import { within } from '../../service/timing/within.ts';
 
 /** Each use of the limit starts a thread, which costs more than reading a shorter file. Characters. */
 const LIMITED_MIN_CHARS = 16_384;
+/** A build ends after this many times its time, even if it had no processor meanwhile. */
+export const WAIT_FACTOR = 2;
+/** The processes that this thread started and that have not ended. */
+const CHILDREN = '/proc/thread-self/children';
+/** How long a clock tick of /proc is on all Linux systems. Milliseconds. */
+const TICK_MS = 10;
+/** Fields of /proc/PID/stat behind the name of the program: the processor time in user mode and in the kernel. Ticks. */
+const USER_TIME = 11;
+const KERNEL_TIME = 12;
 
 const slot: { work: () => unknown } = Object.assign(createContext({}), { work: () => undefined });
 const runWork = new Script('work()');
 
+interface Clocks {
+  /** Monotonic. Milliseconds. */
+  now(): number;
+  /** Processor time of this thread and of the processes that it started, such as esbuild. Where it is unknown, the same as `now`. */
+  processorMs(): number;
+}
+const realClocks: Clocks = { now: () => performance.now(), processorMs: readProcessorTime };
+
 export class BuildTime {
-  readonly #endsAt: number;
+  readonly #ms: number;
+  readonly #clocks: Clocks;
+  readonly #startedAt: number;
+  readonly #processorMsBefore: number;
   #wasEnded = false;
 
-  constructor(ms: number) {
-    this.#endsAt = performance.now() + ms;
+  constructor(ms: number, clocks: Clocks = realClocks) {
+    this.#ms = ms;
+    this.#clocks = clocks;
+    this.#startedAt = clocks.now();
+    this.#processorMsBefore = clocks.processorMs();
   }
 
   get isOver(): boolean {
-    return this.#wasEnded || performance.now() >= this.#endsAt;
+    return this.#wasEnded || this.#leftMs() <= 0;
+  }
+
+  /** Whether the build had a processor for less than its time. */
+  get isStarved(): boolean {
+    return this.#processorMs() < this.#ms;
+  }
+
+  /** Resolves with the value, or with undefined when the time is over. */
+  async limit<T>(work: Promise<T>): Promise<T | undefined> {
+    let value: T | undefined;
+    for (let left = this.#leftMs(); left > 0 && value === undefined; left = this.#leftMs())
+      value = await within(work, left);
+    return value;
   }
 
   /**
@@ -28,11 +69,41 @@ export class BuildTime {
     if (code.length < LIMITED_MIN_CHARS) return work();
     slot.work = work;
     try {
-      return runWork.runInContext(slot, { timeout: Math.max(1, Math.ceil(this.#endsAt - performance.now())) }) as T;
+      return runWork.runInContext(slot, { timeout: Math.max(1, Math.ceil(this.#leftMs())) }) as T;
     } catch (error) {
       // It may end the work a moment early.
       this.#wasEnded ||= (error as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
       throw error;
     }
+  }
+
+  #leftMs(): number {
+    const elapsedMs = this.#clocks.now() - this.#startedAt;
+    if (elapsedMs < this.#ms) return this.#ms - elapsedMs;
+    return Math.min(this.#ms - this.#processorMs(), this.#ms * WAIT_FACTOR - elapsedMs);
+  }
+
+  #processorMs(): number {
+    return this.#clocks.processorMs() - this.#processorMsBefore;
+  }
+}
+
+function readProcessorTime(): number {
+  // An author's machine may have an older Node, or another system than Linux.
+  if (!('threadCpuUsage' in process) || !existsSync(CHILDREN)) return performance.now();
+  const { user, system } = process.threadCpuUsage();
+  const pids = readFileSync(CHILDREN, 'latin1').match(/\d+/g) ?? [];
+  return pids.reduce((sum, pid) => sum + readProcessTime(pid), (user + system) / 1_000);
+}
+
+/** 0: the process has ended. */
+function readProcessTime(pid: string): number {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // The name of the program may contain spaces and parentheses.
+    const fields = text.slice(text.lastIndexOf(') ') + 2).split(' ');
+    return (Number(fields[USER_TIME]) + Number(fields[KERNEL_TIME])) * TICK_MS;
+  } catch {
+    return 0;
   }
 }

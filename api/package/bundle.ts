@@ -1,5 +1,5 @@
 /** Bundles a package, in the service's threads or in the author's command line. */
-import type { Problem } from '../../sdk/contract/errors.ts';
+import { Problem } from '../../sdk/contract/errors.ts';
 import { KIB, limits } from '../../sdk/contract/limits.ts';
 import type { BuildResult, BuildTask } from './bundler-worker.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
@@ -8,6 +8,7 @@ import type { Package } from './package-files.ts';
 export const ENTRY = 'index.ts';
 /** Maximum duration of a build. Milliseconds. */
 export const BUILD_TIME_MS = 20_000;
+const RETRY_AFTER_S = 2;
 /** The bundle travels to the child in one frame, as JSON, with settings and registrations. Bytes. */
 export const BUNDLE_MAX_BYTES = limits.frameBytes - 512 * KIB;
 
@@ -27,7 +28,7 @@ export interface CodePackage extends Package {
   readonly hasFetch: boolean;
 }
 
-/** Builds the package's `index.ts`. @throws Problem `invalid_package` with locations */
+/** Builds the package's `index.ts`. @throws Problem `invalid_package` with locations, or `bundler_busy` */
 export async function bundlePackage(run: RunBuild, of: CodePackage): Promise<Bundle> {
   const files = Object.fromEntries(of.files.map((file) => [file.path, file.stagedAt]));
   const task: BuildTask = { entry: ENTRY, files, hasFetch: of.hasFetch, timeMs: BUILD_TIME_MS };
@@ -36,6 +37,7 @@ export async function bundlePackage(run: RunBuild, of: CodePackage): Promise<Bun
   // again.
   if (result.outcome === 'died') result = await run(task);
   if (result.outcome === 'refused') throw invalidAll(result.locations);
+  if (result.outcome === 'starved') throw bundlerBusy('The machine is too busy to build the package in time.');
   if (result.outcome !== 'built') throw buildFailed(result.outcome);
   const bytes = Buffer.byteLength(JSON.stringify(result.bundle));
   if (bytes > BUNDLE_MAX_BYTES) {
@@ -49,6 +51,10 @@ const WHY_FAILED = {
   died: 'it is nested too deeply, or its build needs too much memory',
   late: `its build takes longer than ${BUILD_TIME_MS / 1_000} s`,
 };
+
+/** A build that cannot be made now. @param why a sentence */
+export const bundlerBusy = (why: string): Problem =>
+  new Problem('bundler_busy', `${why} Retry the same request shortly.`, { retryAfter: RETRY_AFTER_S });
 
 /** A build that kills its builder, or never ends. */
 export const buildFailed = (outcome: keyof typeof WHY_FAILED): Problem =>

@@ -3,9 +3,17 @@ import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
-import { Problem } from '../../sdk/contract/errors.ts';
 import { FairQueue } from '../../service/timing/fair-queue.ts';
-import { BUILD_TIME_MS, type Bundle, buildFailed, bundlePackage, type CodePackage, type RunBuild } from './bundle.ts';
+import { WAIT_FACTOR } from './build-time.ts';
+import {
+  BUILD_TIME_MS,
+  type Bundle,
+  buildFailed,
+  bundlePackage,
+  bundlerBusy,
+  type CodePackage,
+  type RunBuild,
+} from './bundle.ts';
 import type { BuildResult, BuildTask } from './bundler-worker.ts';
 
 /** Each thread has an esbuild process with two threads. */
@@ -21,7 +29,7 @@ const WAIT_MAX_MS = 40_000;
  * on a busy machine, because an ended thread cannot reap its esbuild, which remains as a zombie until the process ends. Milliseconds.
  */
 const GRACE_MS = 5_000;
-const RETRY_AFTER_S = 2;
+const QUEUED = 'Too many builds are waiting.';
 
 export interface Bundler {
   /**
@@ -61,7 +69,7 @@ export function startBundler(options: BundlerOptions = {}): Bundler {
       const endsAt = performance.now() + WAIT_MAX_MS;
       if (!slow.queue.has(accountId)) {
         const result = await quick.run(accountId, { ...task, timeMs: quickMs }, endsAt);
-        if (result.outcome !== 'late') return result;
+        if (result.outcome !== 'late' && result.outcome !== 'starved') return result;
       }
       return slow.run(accountId, { ...task, timeMs: slowMs }, endsAt);
     };
@@ -102,10 +110,10 @@ class Builders {
 
   /** @param endsAt the build does not begin after this time, on the monotonic clock @throws Problem */
   async run(accountId: string, task: BuildTask, endsAt: number): Promise<BuildResult> {
-    if (!this.queue.hasRoom(accountId)) throw busy();
+    if (!this.queue.hasRoom(accountId)) throw bundlerBusy(QUEUED);
     return this.queue.run(accountId, async () => {
-      if (performance.now() > endsAt) throw busy();
-      const signal = AbortSignal.timeout(task.timeMs + GRACE_MS);
+      if (performance.now() > endsAt) throw bundlerBusy(QUEUED);
+      const signal = AbortSignal.timeout(task.timeMs * WAIT_FACTOR + GRACE_MS);
       try {
         return await this.#pool.run(task, { name: 'build', signal });
       } catch (error) {
@@ -138,8 +146,3 @@ function esbuildEnvironment(): Record<string, string> {
     GOMEMLIMIT: '512MiB',
   };
 }
-
-const busy = (): Problem =>
-  new Problem('bundler_busy', 'Too many builds are waiting. Retry the same request shortly.', {
-    retryAfter: RETRY_AFTER_S,
-  });
