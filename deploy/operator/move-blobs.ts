@@ -5,6 +5,7 @@ import { describeLost, isBlobLost } from '../../db/backup/blob-check.ts';
 import { findLongFile, listUsedBlobs } from '../../db/catalog/versions.ts';
 import { markNewPlace, requireCluster, setBlobPlace } from '../../db/cluster/cluster-record.ts';
 import { excludeProcesses } from '../../db/cluster/running-processes.ts';
+import type { Blobs } from '../../db/files/blobs.ts';
 import { ROW_MAX_BYTES } from '../../db/files/shared-blobs.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { type SharedSettings, sharedSettings } from '../../service/settings/settings.ts';
@@ -69,11 +70,8 @@ async function move(
   for (let after = ''; ; ) {
     const names = await listUsedBlobs(pool, after, PAGE);
     for (const name of names) {
-      if (await target.has(name)) continue;
-      const bytes = await source.read(name).catch((error: unknown) => {
-        if (!isBlobLost(error)) throw error;
-        return null;
-      });
+      if (await hasIntact(target, name)) continue;
+      const bytes = await readIfIntact(source, name);
       if (bytes === null) {
         lost.push(name);
         continue;
@@ -99,6 +97,19 @@ async function move(
     fields: { store: to.BLOBS, blobs: moved - lost.length, lostBlobs: lost.length },
   };
 }
+
+/** Reads the blob: a file that an earlier move left may have been damaged since, and the copy in the old store is then the last whole one. */
+async function hasIntact(target: Blobs, name: string): Promise<boolean> {
+  if (!(await target.has(name))) return false;
+  return (await readIfIntact(target, name)) !== null;
+}
+
+/** Null: the blob is missing or damaged. */
+const readIfIntact = (blobs: Blobs, name: string): Promise<Buffer | null> =>
+  blobs.read(name).catch((error: unknown) => {
+    if (!isBlobLost(error)) throw error;
+    return null;
+  });
 
 /** @throws Error for a file that the database cannot take, before hours of copying */
 async function requireShortFiles(pool: Pool): Promise<void> {

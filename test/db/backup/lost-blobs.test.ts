@@ -1,7 +1,7 @@
 /** A backup is not called good when it lacks a blob that its tables name, or has another content under the blob's name. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, rmSync, symlinkSync } from 'node:fs';
-import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
@@ -37,7 +37,8 @@ async function createCluster(test: Teardown) {
     );
   await put('unused');
   const entry = join('blobs', name.slice(0, 2), name.slice(2));
-  return { env: { DATABASE_URL: url, DATA_DIR: dataDir }, pool, name, entry, file: join(dataDir, entry) };
+  const otherFile = join(dataDir, 'blobs', other.sha256.slice(0, 2), other.sha256.slice(2));
+  return { env: { DATABASE_URL: url, DATA_DIR: dataDir }, pool, name, entry, file: join(dataDir, entry), otherFile };
 }
 
 /** Writes a file of an account's workspace. */
@@ -70,7 +71,7 @@ for (const [damage, inflict] of amount({ quick: [damaged], soak: [missing, damag
 }
 
 t.test('a move copies what is intact, names what is lost, and ends without it if that is asked for', async (t) => {
-  const { env, pool, name, entry, file } = await createCluster(t);
+  const { env, pool, name, entry, file, otherFile } = await createCluster(t);
   const readStore = async () => (await pool.query('SELECT blob_store FROM cluster')).rows[0].blob_store;
   await rm(file);
   const lost = `1 of 2 blobs are missing or damaged in DATA_DIR/blobs, such as ${name}: copy them to DATA_DIR/blobs from an older backup, which is a zip file (files/${entry})`;
@@ -82,6 +83,12 @@ t.test('a move copies what is intact, names what is lost, and ends without it if
   t.match(moved, { code: 0 }, moved.stderr);
   t.match(JSON.parse(moved.stdout), { store: 'database', blobs: 1, lostBlobs: 1 });
   t.equal(await readStore(), 'database');
+  await t.test('and replaces files that an earlier move left, and that were damaged since', async (t) => {
+    await writeFile(otherFile, 'worlD');
+    const back = await operator({ ...env, BLOBS: 'database' }, 'move-blobs', 'files', '--without-lost');
+    t.match(back, { code: 0, stdout: /^1 blobs are in files now/ }, back.stderr);
+    t.equal(await readFile(otherFile, 'utf8'), 'world');
+  });
 });
 
 await soakTest(t, 'a move writes no copies, and reads and keeps those of the service', async (t) => {
