@@ -98,7 +98,7 @@ t.test('it starts all parts, says once that it is ready, and prints no token', a
 if (isSoak()) killAndCheck('API');
 
 soakTest(t, 'everything is killed with its parent, and starts again at once', async (t) => {
-  const workshop = await buildWorkshop(service, 'witness-of-all');
+  const workshop = await buildWorkshop(await service.asUser('all'), 'witness-of-all');
   const before = await workshop.look();
   const queued = await workshop.queueEvents();
   await service.processes();
@@ -107,7 +107,7 @@ soakTest(t, 'everything is killed with its parent, and starts again at once', as
   const first = service;
   service = await start(first.env);
   t.same(await first.leftovers(), [], 'nothing of the first start is left');
-  await check(t, workshop.in(service), before, queued);
+  await check(t, workshop.in(await service.asUser('all')), before, queued);
 });
 
 killAndCheck('supervisor', callThroughKill);
