@@ -94,6 +94,8 @@ const ALONE_IN_SOAK: readonly string[] = [
   'test/storm/rolling-update.test.ts',
   'test/storm/updates.test.ts',
   'test/deploy/replace.test.ts',
+  'test/deploy/high-availability.test.ts',
+  'test/supervisor/cluster/two-supervisors.test.ts',
 ];
 
 /** Rooms whose small files share processes: of a small file, the imports take longer than the tests. */

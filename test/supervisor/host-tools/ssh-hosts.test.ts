@@ -68,7 +68,7 @@ function writeBomb(): string {
   return [head, blob.toString('base64'), end].join('\n');
 }
 
-t.test('a private key whose decryption takes years holds nobody up', async (t) => {
+await t.test('a private key whose decryption takes years holds up no other', async (t) => {
   const { privateKeys } = new AccountHosts({} as never, {} as never);
   t.teardown(() => privateKeys.close());
   const bomb = { text: writeBomb(), passphrase: 'x' };
