@@ -159,7 +159,7 @@ async function attempt(
     answered.kind === 'answered' && name === 'receive' ? await storeResult(deps, delivery, answered) : answered;
   if (result.kind === 'incomplete') return continueLater(deps, delivery, result);
   const { guardId = null } = result;
-  const needed = guardId === null ? plugin : await findGuard(deps, delivery, guardId);
+  const needed = guardId === null ? await findOwn(deps, plugin, result) : await findGuard(deps, delivery, guardId);
   const verdict = judgeDelivery(delivery, result, needed, deps.deliveryWaits, Math.random());
   if (verdict.kind === 'delivered') {
     await deps.faultPoint(formatStep(delivery, 'taken'));
@@ -190,7 +190,17 @@ function toAttemptOutcome({ reason, by, obstacle }: Cancel): AttemptOutcome {
   return obstacle === 'interrupted' ? { kind: 'error', ...stopped, interrupted: true } : { kind: 'error', ...stopped };
 }
 
-/** Reads the required plugin that stopped an attempt, as it is by now: the cache does not learn that one has failed too often. */
+/** Reads the plugin of a channel that could not be called, as it is by now: the cache does not learn that one has failed too often. */
+async function findOwn(
+  { services, writes }: AttemptDeps,
+  plugin: InstalledPlugin,
+  { kind }: AttemptOutcome,
+): Promise<NeededPlugin> {
+  if (kind !== 'unavailable') return plugin;
+  return (await writes.write(() => loadInstalledPlugin(services.pool, plugin.installationId))) ?? plugin;
+}
+
+/** Reads the required plugin that stopped an attempt, as `findOwn` does. */
 async function findGuard(
   { services, fleet, writes }: AttemptDeps,
   { queuedAt }: ClaimedDelivery,

@@ -29,6 +29,7 @@ t.test(
       code: `channel.receive = ({ bodyText }) => ({ messages: [{ conversationKey: 'k', from: 'v', text: bodyText }] });`,
     });
     const channel = await connect(fixture, made);
+    const ownChannel = await connect(fixture, made);
     const [first = ''] = await deliver(fixture, made, channel, ['first']);
     await eventually(async () => (await rowOf(fixture, first)).last_error !== null);
     // As attempts leave it at which the plugin could not be called.
@@ -46,6 +47,12 @@ t.test(
       return hasStatus('failed');
     });
     t.same(await makeFailedHeadsDue(fixture.pool, made.installationId), [], 'not while it is failed');
+    const [own = ''] = await deliver(fixture, made, ownChannel, ['own']);
+    await eventually(async () => {
+      const { attempts, claimed_by } = await rowOf(fixture, own);
+      return attempts === 1 && claimed_by === null;
+    });
+    t.match(await rowOf(fixture, own), { last_error: /^unavailable: / }, 'it counts, although it could not be called');
     const [guarded = ''] = await deliver(fixture, other, await connect(fixture, other), ['hello']);
     for (const attempts of [1, 2, 3]) {
       const row = await eventually(async () => {
@@ -60,6 +67,7 @@ t.test(
     await prompt('well');
     await eventually(async () => (await rowOf(fixture, first)).state === 'delivered');
     t.match(await rowOf(fixture, first), { attempts: 5 });
+    await eventually(async () => (await rowOf(fixture, own)).state === 'delivered');
     await eventually(async () => (await rowOf(fixture, guarded)).state === 'delivered');
     const { rows } = await fixture.pool.query('SELECT text FROM session_messages WHERE id = $1', [`${guarded}:0`]);
     t.same(rows, [{ text: 'hello seen' }]);
