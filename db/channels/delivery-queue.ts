@@ -329,9 +329,13 @@ const makeHeadsDueSql = (condition: string): string => `
            CROSS JOIN (VALUES ('in'), ('out')) AS l(direction)
            CROSS JOIN LATERAL (${selectFirst('c.id', 'l.direction')}) h
      WHERE ${condition} AND h.last_error IS NOT NULL AND h.claimed_by IS NULL
-       AND h.next_attempt_at > now() AND h.next_attempt_at < 'infinity')
-  UPDATE deliveries d SET next_attempt_at = now() FROM heads
-   WHERE d.id = heads.id AND d.state = 'pending' AND d.claimed_by IS NULL
+       AND h.next_attempt_at > now() AND h.next_attempt_at < 'infinity'),
+  -- A locked row is being made due, replayed or ended. Two of these statements may find the same rows in different orders, so
+  -- that waiting could be a deadlock.
+  unlocked AS MATERIALIZED (
+    SELECT d.id FROM heads JOIN deliveries d ON d.id = heads.id FOR NO KEY UPDATE OF d SKIP LOCKED)
+  UPDATE deliveries d SET next_attempt_at = now() FROM unlocked
+   WHERE d.id = unlocked.id AND d.state = 'pending' AND d.claimed_by IS NULL
    RETURNING d.channel_id`;
 
 /**

@@ -131,8 +131,14 @@ t.test('the first delivery of a failed installation is attempted when it is read
   const code = recorder(`if (request.attempt < 2) throw new Error('not yet');`);
   const made = await fixture.install({ slug: 'repaired', capabilities: ['host.storage'], code });
   const channel = await connect(fixture, made);
+  const other = await connect(fixture, made);
   const [first = ''] = await deliver(fixture, made, channel, ['first']);
-  await eventually(async () => (await rowOf(fixture, first)).last_error !== null);
+  const [second = ''] = await deliver(fixture, made, other, ['second']);
+  for (const id of [first, second]) await eventually(async () => (await rowOf(fixture, id)).last_error !== null);
+  await inTransaction(fixture.pool, async (tx) => {
+    await tx.query('SELECT 1 FROM deliveries WHERE id = $1 FOR UPDATE', [first]);
+    t.same(await makeFailedHeadsDue(fixture.pool, made.installationId), [other.id], 'it waits for no locked row');
+  });
   // As attempts leave it at which the plugin could not be called.
   await fixture.pool.query('UPDATE deliveries SET attempts = 4 WHERE id = $1', [first]);
   await fixture.change(made, `status = 'failed'`);
