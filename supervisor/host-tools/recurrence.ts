@@ -8,6 +8,8 @@ import { TIME_MAX_MS } from '../../sdk/contract/payloads.ts';
 const STEPS_MAX = 1_000;
 /** Maximum number of missed times that are counted for a rule without `COUNT`. */
 const MISSED_COUNTED_MAX = 100;
+const NANOSECONDS_PER_HOUR = 3_600_000_000_000;
+const WHOLE_MINUTES = /^[+-]\d\d:\d\d$/;
 const COUNT_MAX = 10_000;
 const INTERVAL_MAX = 1_000;
 const FREQUENCIES: ReadonlySet<string> = new Set(['HOURLY', 'DAILY', 'WEEKLY', 'MONTHLY', 'YEARLY']);
@@ -102,12 +104,25 @@ export const refuse = (field: string, message: string) =>
   new Problem('bad_request', `${field} ${message}.`, { errors: [{ field, message }] });
 
 /** Repeats after a number of hours, whatever the clock of the zone shows. */
-const isElapsed = (rule: string): boolean => /(^|;)FREQ=HOURLY(;|$)/.test(rule) && !/(^|;)BY/.test(rule);
+const isElapsed = (rule: string): boolean => /(^|;)FREQ=HOURLY(;|$)/.test(rule) && !/(^|;)BY(?!MINUTE=)/.test(rule);
 
 function buildRule(rule: string, startsAt: string, zone: string): RRuleTemporal {
+  const start = Temporal.Instant.from(startsAt).toZonedDateTimeISO(zone);
   // The library steps through hours of the clock, and would skip the second pass of the hour that a clock repeats in autumn.
-  const dtstart = Temporal.Instant.from(startsAt).toZonedDateTimeISO(isElapsed(rule) ? 'UTC' : zone);
+  const dtstart = isElapsed(rule) ? start.withTimeZone(findSteadyZone(rule, start)) : start;
   return new RRuleTemporal({ rruleString: `RRULE:${rule}`, dtstart, maxIterations: STEPS_MAX });
+}
+
+/** Returns a zone whose clock never changes and shows the minutes that the rule means. */
+function findSteadyZone(rule: string, start: Temporal.ZonedDateTime): string {
+  if (!/(^|;)BYMINUTE=/.test(rule)) return 'UTC';
+  // A change by half an hour, as on Lord Howe Island, moves the minutes. Each half of the year has one of these times.
+  const laterTimes = [4, 8].map((months) => start.add({ months }));
+  const isSteady = laterTimes.every(
+    ({ offsetNanoseconds }) => (offsetNanoseconds - start.offsetNanoseconds) % NANOSECONDS_PER_HOUR === 0,
+  );
+  // Offsets of the 19th century have seconds, which name no zone.
+  return isSteady && WHOLE_MINUTES.test(start.offset) ? start.offset : start.timeZoneId;
 }
 
 export interface Following {

@@ -450,9 +450,9 @@ t.test('hostile rules and zones are refused at once', async (t) => {
   ])
     t.throws(() => requireZone(zone), { code: 'bad_request' }, zone);
   for (const zone of ['UTC', 'Europe/Berlin', 'America/Argentina/Buenos_Aires', 'Etc/GMT+5']) requireZone(zone);
-  const following = async (rule: string, from: string, dueAt: string, now: string) => {
+  const following = async (rule: string, from: string, dueAt: string, now: string, zone = 'Europe/Berlin') => {
     const { rule: repeat, count: remaining } = await read(rule, from);
-    const repeated = { repeat, remaining, startsAt: from, zone: 'Europe/Berlin' };
+    const repeated = { repeat, remaining, startsAt: from, zone };
     return (await clock.follow('ann', repeated, dueAt, Date.parse(now))).nextAt;
   };
   const nine = '2026-03-27T08:00:00Z';
@@ -474,13 +474,22 @@ t.test('hostile rules and zones are refused at once', async (t) => {
     '2026-10-25T01:30:00.000Z',
     '2026-10-25T02:30:00.000Z',
   ];
-  for (const rule of ['FREQ=HOURLY', 'UNTIL=20261025T023000Z;FREQ=HOURLY', 'FREQ=HOURLY;COUNT=9']) {
+  for (const rule of [
+    'FREQ=HOURLY',
+    'UNTIL=20261025T023000Z;FREQ=HOURLY',
+    'FREQ=HOURLY;COUNT=9',
+    'FREQ=HOURLY;BYMINUTE=30',
+  ]) {
     let dueAt = autumn;
     for (const next of twice) {
       t.equal(await following(rule, autumn, dueAt, dueAt), next, `${rule}: the clock shows half past two twice`);
       dueAt = next;
     }
   }
+  // Its clock goes back by half an hour at this time.
+  const half = '2026-04-04T14:30:00.000Z';
+  const minute = await following('FREQ=HOURLY;BYMINUTE=30', half, half, half, 'Australia/Lord_Howe');
+  t.equal(minute, '2026-04-04T16:00:00.000Z', 'at half past on the clock of the wall');
   const untilAt = '2026-10-25T02:30:00.000Z';
   t.equal(await following('FREQ=HOURLY;UNTIL=20261025T023000Z', autumn, untilAt, untilAt), null);
   t.equal(
