@@ -16,6 +16,8 @@ export interface Invocation {
   readonly trace: string | null;
   /** Stops the handler's budget while it waits for a model or an SSH host. @returns resumes it */
   pauseBudget(): () => void;
+  /** Adds what the host takes longer than usual for an answer to the handler's budget. @returns ends this */
+  timeHostAnswer(): () => void;
 }
 
 export class Invocations {

@@ -13,7 +13,7 @@ import { type ChildConnection, SentCancellation } from './child-connection.ts';
 import { describeViolation } from './child-end.ts';
 import { ChildError, createTimeoutError, createUnsentError } from './child-errors.ts';
 import { cutFailure } from './child-text.ts';
-import { Deadline, FairDeadline, HostCallPauses } from './deadline.ts';
+import { Deadline, FairDeadline, HostCallPauses, HostDelays } from './deadline.ts';
 
 /** What the plugin's handler did: it answered, cancelled, or threw. `invalid_arguments`: it did not run. */
 export type Outcome = z.infer<(typeof control)['invoke']['result']>;
@@ -50,7 +50,7 @@ const ABORT_THROTTLED_MAX_MS = 20_000;
 /** A child that computes for this share of the time gets no more. */
 const COMPUTING_SHARE = 0.5;
 
-/** Waiting for a processor or for the reading of output extends the budget of a call to at most this many times its length. */
+/** Waiting for a processor, for the reading of output or for late answers of the host extends the budget of a call to at most this many times its length. */
 const BUDGET_FACTOR_MAX = 2;
 
 const DONE = Promise.resolve();
@@ -73,6 +73,7 @@ export class ChildCalls {
   readonly #slots: CallSlots;
   /** Calls that have not ended, in the order in which they were sent. At most 16, so a search is faster than a map. */
   readonly #running: Call[] = [];
+  readonly #hostDelays = new HostDelays();
   /** Whether all budgets are paused, because a debugger is attached to the child. */
   #isPaused = false;
   /** Resolves when no call runs. Null: nothing waits for that. */
@@ -98,6 +99,11 @@ export class ChildCalls {
   /** Pauses the budget of a call while a host call of its handler waits. @returns a function that resumes the budget, to be called once */
   pauseForHostCall(invocationId: string): () => void {
     return this.#find(invocationId)?.pauseForHostCall() ?? (() => undefined);
+  }
+
+  /** Times a host call for which only the host can be slow. @returns a function that ends this, to be called once */
+  timeHostAnswer(): () => void {
+    return this.#hostDelays.begin();
   }
 
   /** Pauses or resumes the budgets of all running calls. While paused, the budget of a call pauses when it gets its slot. */
@@ -172,10 +178,14 @@ export class ChildCalls {
     this.process.kill(describeViolation(why));
   }
 
-  /** The time for which the child's output is throttled counts as waiting: the child's writes block, and its answers stay in the pipe. */
+  /**
+   * Counts more as waiting: the time for which the child's output is throttled, because its writes block and its answers stay in the pipe,
+   * and the time for which the host is late, because a slow database is not the plugin's fault.
+   */
   cpuDemand(): CpuDemand {
     const demand = this.process.cpuDemand();
-    return { ...demand, waitedMs: demand.waitedMs + this.connection.throttledMs };
+    const waitedMs = demand.waitedMs + this.connection.throttledMs + this.#hostDelays.delayedMs;
+    return { ...demand, waitedMs };
   }
 
   /**

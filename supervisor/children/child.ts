@@ -186,6 +186,11 @@ export class Child {
     return this.#pipes?.calls.pauseForHostCall(invocationId) ?? (() => undefined);
   }
 
+  /** Times a host call of a running handler for which only the host can be slow. @returns a function that ends this, to be called once */
+  timeHostAnswer(): () => void {
+    return this.#pipes?.calls.timeHostAnswer() ?? (() => undefined);
+  }
+
   /** The inspector's stream; null for a child that was not started for inspection. */
   get inspector(): Duplex | null {
     return this.#pipes?.inspector ?? null;

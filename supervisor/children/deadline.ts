@@ -150,6 +150,43 @@ export class HostCallPauses {
   }
 }
 
+/** An answer to a host call that waits for nothing outside the host usually takes less. Milliseconds. */
+const USUAL_ANSWER_MS = 100;
+
+/** Measures for how long a child waited for late answers to host calls, such as those that wait for the database. */
+export class HostDelays {
+  /** The calls that are not answered, oldest first. */
+  readonly #running = new Set<{ readonly startedAt: number }>();
+  #delayedMs = 0;
+  #countedUntil = 0;
+
+  /** Counts calls that are late at the same time once. Milliseconds. */
+  get delayedMs(): number {
+    this.#count();
+    return this.#delayedMs;
+  }
+
+  /** A host call begins to wait. @returns a function that ends this, to be called once */
+  begin(): () => void {
+    const call = { startedAt: unstalledNow() };
+    this.#running.add(call);
+    return () => {
+      this.#count();
+      this.#running.delete(call);
+    };
+  }
+
+  #count(): void {
+    const now = unstalledNow();
+    const [oldest] = this.#running;
+    if (oldest) {
+      const lateFrom = Math.max(oldest.startedAt + USUAL_ANSWER_MS, this.#countedUntil);
+      this.#delayedMs += Math.max(now - lateFrom, 0);
+    }
+    this.#countedUntil = now;
+  }
+}
+
 /** The process is watched during this last part of a budget only. Nearly all calls end before, and reading CPU times takes 15 µs. */
 const WATCHED_SHARE = 0.5;
 /** A process that had a processor for this share of the watched time gets no more time: it computes. */

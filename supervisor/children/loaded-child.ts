@@ -194,6 +194,7 @@ export class LoadedChild {
         return over.signal;
       },
       pauseBudget: () => this.child.pauseDeadline(invocationId),
+      timeHostAnswer: () => this.child.timeHostAnswer(),
     });
     // Opened, because the plugin may read its first secret between two deltas.
     const mask = call.onDelta && this.#deps.masks.open(this.plugin.installationId);

@@ -527,6 +527,31 @@ t.test('the time for which the output of a child is throttled is added to the bu
   t.equal(looks, 2);
 });
 
+t.test('what the host takes longer than usual for its own answers is added to the budgets of calls', async (t) => {
+  const alive = setInterval(() => undefined, 1_000);
+  t.teardown(() => clearInterval(alive));
+  const peer = connect();
+  let looks = 0;
+  const cpuDemand = (): CpuDemand => {
+    looks += 1;
+    // The second look is at the end of the budget.
+    if (looks === 3) peer.input.write(lateAnswer);
+    return NO_DEMAND;
+  };
+  const calls = new ChildCalls(peer.connection, { kill: t.fail, cpuDemand });
+  const endFirst = calls.timeHostAnswer();
+  const endSecond = calls.timeHostAnswer();
+  const target = { kind: 'tools', name: 'x' } as const;
+  const call = calls.run(target, {}, { invocationId: 'a', deadlineAt: Date.now() + 400 });
+  t.match(await call, { outcome: 'answered' });
+  endFirst();
+  endSecond();
+  const { waitedMs } = calls.cpuDemand();
+  t.ok(waitedMs > 0);
+  t.equal(calls.cpuDemand().waitedMs, waitedMs, 'it ends with the calls');
+  t.ok(looks >= 5, `${looks} looks, of which the test makes the last two`);
+});
+
 t.test('an answer that waits for a turn of the event loop at the deadline counts', async (t) => {
   const budgetMs = 40;
   const alive = setInterval(() => undefined, 1_000);
