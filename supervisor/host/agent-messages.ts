@@ -68,7 +68,7 @@ export async function openAgentSession(
 /**
  * Adds a user message to a session; `data` names the plugin that wrote it.
  *
- * @param signal prevents the write when aborted before the commit: its hooks may outlast the call
+ * @param signal prevents the second chain of hooks and the write, when aborted before: hooks may outlast the call
  */
 export async function sendAgentMessage(
   { pool, otherPlugins, faultPoint }: AgentMessageDeps,
@@ -82,6 +82,8 @@ export async function sendAgentMessage(
   const run = { accountId: session.accountId, session, trigger: 'agent' };
   const passed = await otherPlugins.runHook({ ...run, hook: 'middleware.agentMessage', context: sent });
   if (passed.cancelled) return describeRefusal(passed.cancelled);
+  // The second chain may take as long as the first, and its hooks would judge a message that is not added.
+  signal.throwIfAborted();
   const arriving = { id, from: fromAgentId, ...(passed.context.message as typeof sent.message) };
   const port = { pool, runHook: otherPlugins.runHook };
   const context = { message: arriving };

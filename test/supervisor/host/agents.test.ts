@@ -2,9 +2,13 @@
 import t from 'tap';
 import { removeInstallation } from '../../../db/installations/installation-removal.ts';
 import { startQueues } from '../../../db/jobs/queues.ts';
-import { openPool } from '../../../db/postgres/pool.ts';
+import { openPool, type WritingPool } from '../../../db/postgres/pool.ts';
+import type { Session } from '../../../db/sessions/sessions.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
+import { startChain } from '../../../supervisor/calls/chain.ts';
+import type { HookRequest } from '../../../supervisor/calls/plugin-port.ts';
+import { type AgentMessageDeps, sendAgentMessage } from '../../../supervisor/host/agent-messages.ts';
 import { MESSAGE_CHAIN_MAX } from '../../../supervisor/host/message-chains.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { soakTest } from '../../runner/soak.ts';
@@ -162,6 +166,22 @@ t.test('a message to an agent is judged where it arrives, as one from the sender
     (await messages(fixture)).filter(({ role }) => role !== 'notice'),
     [{ id: sent.id, text: 'hello from agent-1 with 0', data: { from: 'agent-1' }, judgement: { outcome: 'changed' } }],
   );
+});
+
+t.test('hooks that outlast the call of a message are the last that judge it', async (t) => {
+  const call = new AbortController();
+  const ran: string[] = [];
+  const runHook = async ({ hook, context }: HookRequest) => {
+    ran.push(hook);
+    call.abort();
+    return startChain(context);
+  };
+  const deps = { otherPlugins: { runHook }, faultPoint: () => undefined } as unknown as AgentMessageDeps;
+  const writes = { query: t.fail, connect: t.fail } as unknown as WritingPool;
+  const session = { id: 's', accountId: 'a', agentId: 'helper' } as Session;
+  const message = { fromAgentId: 'plugin:x', text: 'hello', installationId: 'i', plugin: 'x' };
+  await t.rejects(sendAgentMessage(deps, writes, session, message, call.signal), { name: 'AbortError' });
+  t.same(ran, ['middleware.agentMessage']);
 });
 
 t.test('a message that a plugin posts is judged by the others', async (t) => {
