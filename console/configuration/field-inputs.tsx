@@ -1,5 +1,6 @@
 /** Form inputs for the settings and secrets of a plugin. */
 import { Stack, Text } from '@mantine/core';
+import { MASKED_MIN_CHARS } from '../../sdk/contract/limits.ts';
 import { SelectField } from '../shell/form-fields.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import {
@@ -39,7 +40,7 @@ export function FieldInputs({ fields, filled, setFilled, stored }: Form) {
             key={name}
             name={`secrets.${name}`}
             label={label}
-            description={<SecretDescription use={use} description={description} />}
+            description={<SecretDescription use={use} description={description} value={filled.secrets[name] ?? ''} />}
             withAsterisk={required}
             aria-required={required}
             placeholder={isSet ? 'Set. Type to replace it.' : 'Not set'}
@@ -112,15 +113,22 @@ function SettingInput({ field, value, savedElsewhere, onValue }: Input) {
 interface SecretDescriptionProps {
   readonly use: readonly string[] | null;
   readonly description: string | null;
+  /** What was typed; empty: nothing. */
+  readonly value: string;
 }
 
 /** The console's own sentence stands first and apart: the author's text could imitate or contradict it. */
-function SecretDescription({ use, description }: SecretDescriptionProps) {
+function SecretDescription({ use, description, value }: SecretDescriptionProps) {
   return (
     <>
       <Text span inherit fw={600} display="block">
         {describeUse(use)}
       </Text>
+      {value !== '' && value.trim().length < MASKED_MIN_CHARS ? (
+        <Text span inherit display="block">
+          {`A value shorter than ${MASKED_MIN_CHARS} characters is not masked in what the plugin writes, such as its log.`}
+        </Text>
+      ) : null}
       <AuthorText text={description} />
     </>
   );

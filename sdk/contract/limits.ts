@@ -14,6 +14,8 @@ export const PACKAGE_MAX_BYTES = 1024 * MIB;
 export const FILE_LIST_MAX_BYTES = 16 * MIB;
 /** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */
 export const ZIP_RATIO_MAX = 200;
+/** Shorter secrets are not masked in what a plugin writes: they occur in texts by chance. Characters. */
+export const MASKED_MIN_CHARS = 6;
 /** Messages that `host.session.messages` returns if the plugin names no number. */
 export const SESSION_MESSAGES_DEFAULT = 100;
 /** Deliveries that one request to replay many replays at most. */

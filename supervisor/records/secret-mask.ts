@@ -4,7 +4,8 @@
  * secrets with a `use` never reach the child.
  */
 import { mapTexts } from '../../db/postgres/storable-json.ts';
-import { createForm, FORM_MIN_CHARS, type Form, FormSearch } from './secret-search.ts';
+import { MASKED_MIN_CHARS } from '../../sdk/contract/limits.ts';
+import { createForm, type Form, FormSearch } from './secret-search.ts';
 
 /** Values of one secret that stay masked, the present one included: each takes memory until the installation is forgotten. */
 const VALUES_MAX = 8;
@@ -190,11 +191,11 @@ function listForms(name: string, value: string): Form[] {
   const add = (encode: () => string): void => {
     const whole = encode();
     // If two encodings give the same text, the first is the cheaper one.
-    if (whole.length < FORM_MIN_CHARS || forms.has(whole)) return;
+    if (whole.length < MASKED_MIN_CHARS || forms.has(whole)) return;
     forms.set(whole, createForm(whole, encode, replacement));
   };
   // HTTP drops blanks at the ends of a header, and so do programs that trim what they are given.
-  const given = [...new Set([value, value.trim()])].filter(({ length }) => length >= FORM_MIN_CHARS);
+  const given = [...new Set([value, value.trim()])].filter(({ length }) => length >= MASKED_MIN_CHARS);
   for (const text of new Set(given.flatMap((one) => [one, readAsLatin1(one)]))) {
     add(() => text);
     for (const encode of ENCODINGS) add(() => encode(text));

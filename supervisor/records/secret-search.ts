@@ -1,9 +1,8 @@
 /** Finds the forms of many secrets in a text, and replaces them. */
 import { randomInt } from 'node:crypto';
+import { MASKED_MIN_CHARS } from '../../sdk/contract/limits.ts';
 import { bisect } from '../../service/text/bisect.ts';
 
-/** Shorter forms are not searched for: they occur in texts by chance. Characters. */
-export const FORM_MIN_CHARS = 6;
 /** The search compares blocks of two characters by their hash. */
 const BLOCK_CHARS = 2;
 const BLOCK_HASHES = 4_096;
@@ -162,7 +161,7 @@ export class FormSearch {
   /** Replaces the end of a text from where it may be a prefix of a form. */
   replaceOpenEnd(text: string): string {
     const open = this.#findOpen(text, 0);
-    if (open === null || text.length - open.start < FORM_MIN_CHARS) return text;
+    if (open === null || text.length - open.start < MASKED_MIN_CHARS) return text;
     return text.slice(0, open.start) + open.form.replacement;
   }
 

@@ -14,6 +14,8 @@ export declare const PACKAGE_MAX_BYTES: number;
 export declare const FILE_LIST_MAX_BYTES: number;
 /** Maximum compression ratio of a file in a package's zip, against zip bombs. Deflate reaches 1032. */
 export declare const ZIP_RATIO_MAX = 200;
+/** Shorter secrets are not masked in what a plugin writes: they occur in texts by chance. Characters. */
+export declare const MASKED_MIN_CHARS = 6;
 /** Messages that `host.session.messages` returns if the plugin names no number. */
 export declare const SESSION_MESSAGES_DEFAULT = 100;
 /** Deliveries that one request to replay many replays at most. */
