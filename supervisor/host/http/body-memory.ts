@@ -4,7 +4,10 @@ import { AmountsByKey } from '../../../db/timing/amounts-by-key.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
 import { HostError } from '../host-call.ts';
 
-/** Without a limit, slow servers could make each installation hold 62 MiB for as long as a call may take. */
+/**
+ * Without a limit, slow servers could make each installation hold 94 MiB for as long as a call may take: of each of its 16 requests a
+ * body of 2 MiB, its text too where the plugin gave one, and 1.9 MiB of the response. The texts are not counted.
+ */
 const PROCESS_BYTES = 256 * MIB;
 
 export class BodyMemory {
