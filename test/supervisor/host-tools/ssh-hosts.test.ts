@@ -68,7 +68,10 @@ function writeBomb(): string {
   return [head, blob.toString('base64'), end].join('\n');
 }
 
-await t.test('a private key whose decryption takes years holds up no other', async (t) => {
+const allowPrivate = new Set(['127.0.0.1:1']);
+const shared = await startSupervisorFixture(t, { ssh: { allowPrivate } });
+
+t.test('a private key whose decryption takes years holds up no other', async (t) => {
   const { privateKeys } = new AccountHosts({} as never, {} as never);
   t.teardown(() => privateKeys.close());
   const bomb = { text: writeBomb(), passphrase: 'x' };
@@ -84,9 +87,6 @@ await t.test('a private key whose decryption takes years holds up no other', asy
     t.ok(opened.verify('text', opened.sign('text')), 'that signs');
   }
 });
-
-const allowPrivate = new Set(['127.0.0.1:1']);
-const shared = await startSupervisorFixture(t, { ssh: { allowPrivate } });
 
 /** Says what a client offers, and answers nothing. */
 async function startSilentServer(test: Test) {
