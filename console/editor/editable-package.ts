@@ -25,11 +25,13 @@ export interface EditablePackage {
 
 /**
  * @param sourceId `draft` or the id of a version. Default: the draft, or Latest if there is no draft
- * @throws Error for a package with more text than a draft can have: saving a part of it would delete the rest
+ * @throws Error for a package with more text than a draft can have, of which saving a part would delete the rest, and for a version
+ * that was yanked meanwhile
  */
 export async function readEditablePackage(id: string, sourceId?: string): Promise<EditablePackage> {
   const plugin = await readBody(rest.GET('/plugins/{id}', { params: { path: { id } } }));
   const chosen = listSources(plugin).find((source) => source.id === sourceId);
+  if (sourceId !== undefined && !chosen) throw new Error('The version was yanked meanwhile. Load another one.');
   const source = chosen ?? chooseSource(plugin);
   const { files: found, hasMoreFiles } = source
     ? await readVersionFiles(id, source.id)

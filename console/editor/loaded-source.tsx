@@ -71,20 +71,24 @@ const getName = ({ semVer }: Source): string => semVer ?? 'The draft';
 
 function LoadButton({ plugin, source, onLoad }: LoadedSourceProps) {
   const sources = listSources(plugin);
-  const [chosen, setChosen] = useState<string | null>(null);
-  const selected = sources.find(({ id }) => id === chosen) ?? sources.find(({ id }) => id !== source?.id);
+  const proposed = sources.find(({ id }) => id !== source?.id);
+  /** Not proposed again while the dialog is open: another tab may save a draft, or publish, or yank what was chosen. */
+  const [chosen, setChosen] = useState<Source | null>(null);
+  const selected = chosen ?? proposed;
   if (!selected) return null;
+  const isOffered = sources.some(({ id }) => id === selected.id);
   return (
     <ConfirmButton
       label="Load other files"
+      onOpen={() => setChosen(proposed ?? null)}
       run={() => onLoad(selected.id)}
       done={selected.id === DRAFT ? 'The draft is loaded' : `${selected.semVer} is loaded`}
     >
       <NativeSelect
         label="Draft or version"
         value={selected.id}
-        onChange={(event) => setChosen(event.currentTarget.value)}
-        data={sources.map((one) => ({ value: one.id, label: getName(one) }))}
+        onChange={(event) => setChosen(sources.find(({ id }) => id === event.currentTarget.value) ?? selected)}
+        data={(isOffered ? sources : [selected, ...sources]).map((one) => ({ value: one.id, label: getName(one) }))}
       />
       <Text>{LOSS}</Text>
     </ConfirmButton>

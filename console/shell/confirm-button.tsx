@@ -20,6 +20,8 @@ interface ConfirmButtonProps {
   /** The consequences of the action, and its inputs. The dialog stays open until what is required is filled in. */
   readonly children: ReactNode;
   readonly run: () => Promise<unknown>;
+  /** Called when the dialog is opened, unless its action still runs. */
+  readonly onOpen?: () => void;
   /** Message after success. */
   readonly done: string;
   readonly button?: ButtonProps;
@@ -28,14 +30,16 @@ interface ConfirmButtonProps {
 }
 
 export function ConfirmButton(props: ConfirmButtonProps) {
-  const { label, short, button, fields } = props;
+  const { label, short, button, fields, onOpen } = props;
   const [isOpen, { open, close }] = useDisclosure(false);
   /** As it was when the dialog was opened. Null: never, as in most rows of a list. */
   const [opened, setOpened] = useState<ConfirmButtonProps | null>(null);
   // If the label changes, the action changed, such as to Demote after Appoint: keep what the user opened. With fields the action is
   // the same, and only a name in the label changed: `opened` has their old values.
   const asked = opened === null || fields || opened.label === label ? props : opened;
-  const { run, done, title = `${asked.label}?` } = asked;
+  // As it was: the buttons would move under the pointer if a name in it changed.
+  const confirmLabel = opened?.label ?? label;
+  const { run, done, title = `${confirmLabel}?` } = asked;
   const action = useAction<void, string>(
     async () => {
       await run();
@@ -49,7 +53,10 @@ export function ConfirmButton(props: ConfirmButtonProps) {
   if (useReadOnly()) return null;
   const start = () => {
     // Cancel only closes the dialog: while the action runs, the dialog that is opened again shows that.
-    if (!action.isPending) action.reset();
+    if (!action.isPending) {
+      action.reset();
+      onOpen?.();
+    }
     setOpened(props);
     open();
   };
@@ -60,7 +67,7 @@ export function ConfirmButton(props: ConfirmButtonProps) {
       </Button>
       <ConfirmDialog
         title={title}
-        label={asked.label}
+        label={confirmLabel}
         isOpen={isOpen}
         onClose={close}
         action={action}

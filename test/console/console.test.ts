@@ -852,7 +852,13 @@ soakTest(t, 'the editor says which draft or version it has loaded, and loads ano
     await shows('stable one');
     t.equal(await number.inputValue(), '1.0.1');
     await press(page, 'Load other files');
-    await page.getByLabel('Draft or version').selectOption('2.0.0-beta.1');
+    const choice = page.getByLabel('Draft or version');
+    const proposed = await choice.inputValue();
+    // In another tab.
+    await service.call('POST', `/api/plugins/${plugin.id}/draft`, { files: compose('draft of another tab') });
+    await choice.locator('option', { hasText: 'The draft' }).waitFor({ state: 'attached' });
+    t.equal(await choice.inputValue(), proposed, 'what the open dialog proposes stays');
+    await choice.selectOption('2.0.0-beta.1');
     await pressInDialog(page, 'Load other files');
     await page.getByText(/^From 2\.0\.0-beta\.1, published/).waitFor();
     await shows('beta one');

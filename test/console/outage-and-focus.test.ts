@@ -621,6 +621,8 @@ soakTest(t, 'of two tokens with the same name, buttons and dialog say which one 
   tokens.pop();
   await page.evaluate(READ_AGAIN);
   await page.locator('[aria-label="Rename default"]').waitFor();
+  const confirm = page.getByRole('dialog').getByRole('button', { name: /^Rename default of Jan 2, 2026/ });
+  t.ok(await confirm.isVisible(), 'a shorter name would move the buttons of the open dialog');
   await page.keyboard.type(' of the office');
   const name = page.getByRole('dialog').getByLabel('Name');
   t.equal(await name.inputValue(), 'default of the office', 'the fields work on when the name in the label changes');
