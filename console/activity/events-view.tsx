@@ -9,7 +9,7 @@ import { ActionButton } from '../shell/action-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { Monospace } from '../shell/monospace.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
-import { formatTimestamp, Timestamp } from '../shell/timestamp.tsx';
+import { Timestamp, useTimestampFormat } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
 type Event = components['schemas']['Event'];
@@ -52,6 +52,7 @@ export function EventsView({ installationId }: { readonly installationId: string
 }
 
 function EventTable({ items, installationId }: { readonly items: readonly Event[]; readonly installationId: string }) {
+  const formatTimestamp = useTimestampFormat();
   const replay = (eventId: string) =>
     rest.POST('/installations/{id}/events/{eventId}/replay', { params: { path: { id: installationId, eventId } } });
   const rows = items.map((event) => ({

@@ -1,7 +1,7 @@
 /** Shows the state of a delivery or an event, with its last error. */
 import { Button, Text } from '@mantine/core';
 import { StatusDot, type Tone } from '../shell/status-dot.tsx';
-import { formatTimestamp } from '../shell/timestamp.tsx';
+import { useTimestampFormat } from '../shell/timestamp.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 
 type State = 'pending' | 'delivered' | 'dead' | 'skipped';
@@ -23,6 +23,7 @@ interface Props {
 
 export function AttemptState({ state, lastError, setAside = false, waitReason = null, ...props }: Props) {
   const { receivedAt = '', waitsFor = null, onOpen } = props;
+  const formatTimestamp = useTimestampFormat();
   const isAside = setAside && state === 'pending';
   return (
     <>

@@ -8,7 +8,7 @@ import { ActionButton } from '../shell/action-button.tsx';
 import { DataTable } from '../shell/data-table.tsx';
 import { Dialog } from '../shell/dialog.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
-import { formatTimestamp, Timestamp } from '../shell/timestamp.tsx';
+import { Timestamp, useTimestampFormat } from '../shell/timestamp.tsx';
 import { formatBytes } from '../style/format-bytes.ts';
 import { IconRefresh } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
@@ -126,6 +126,7 @@ interface TableProps {
 }
 
 function DeliveryTable({ items, channels, onOpen }: TableProps) {
+  const formatTimestamp = useTimestampFormat();
   const rows = items.map((delivery) => ({
     key: delivery.id,
     cells: [

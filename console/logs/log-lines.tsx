@@ -4,7 +4,7 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { type UIEvent, useEffect, useLayoutEffect, useRef } from 'react';
 import { isEndVisible } from '../shell/scroll-end.ts';
 import type { Tone } from '../shell/status-dot.tsx';
-import { formatTimestamp, useToday } from '../shell/timestamp.tsx';
+import { useTimestampFormat } from '../shell/timestamp.tsx';
 import type { LogLine } from './held-lines.ts';
 import { formatData, formatMessage } from './line-text.ts';
 import type { Level } from './live-lines.ts';
@@ -77,7 +77,7 @@ export function LogLines({ lines, isLoading, hasOlder, follows }: Props) {
 }
 
 function Line({ line }: { readonly line: LogLine }) {
-  useToday();
+  const formatTimestamp = useTimestampFormat();
   return (
     <>
       <time dateTime={line.at} title={line.at}>

@@ -20,8 +20,7 @@ interface LineChartProps {
 }
 
 const HOUR = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
-const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', hour: 'numeric' });
-const DAY_MS = 24 * 3_600_000;
+const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', hour: 'numeric', minute: '2-digit' });
 const GRID = [0, 0.5, 1];
 /** Beyond this fraction of the width, the tooltip is placed to the left of the point. */
 const RIGHT_SIDE = 0.6;
@@ -146,8 +145,8 @@ const formatColour = (name: string): string =>
 function formatMoment(at: string | undefined, times: readonly string[]): string {
   const [first, last] = [times.at(0), times.at(-1)];
   if (at === undefined || first === undefined || last === undefined) return '';
-  const isLong = new Date(last).getTime() - new Date(first).getTime() > DAY_MS;
-  return (isLong ? DAY : HOUR).format(new Date(at));
+  const isOneDay = new Date(first).toDateString() === new Date(last).toDateString();
+  return (isOneDay ? HOUR : DAY).format(new Date(at));
 }
 
 function latest(values: Line['values'], unit: string): string {

@@ -1,6 +1,6 @@
 /** Shows the data of the charts as a table, without points at which nothing happened, newest first. */
 import { DataTable } from '../shell/data-table.tsx';
-import { formatTimestamp } from '../shell/timestamp.tsx';
+import { useTimestampFormat } from '../shell/timestamp.tsx';
 import { formatMilliseconds } from '../style/format-number.ts';
 import type { Metrics } from './metrics-view.tsx';
 
@@ -9,6 +9,7 @@ const TITLES = ['From', 'Calls', 'Errors', 'Timeouts', 'p50', 'p95', 'Host calls
 const ROWS_MAX = 100;
 
 export function PointsTable({ points }: { readonly points: Metrics['points'] }) {
+  const formatTimestamp = useTimestampFormat();
   const busy = points.filter(({ calls, hostCalls, restarts }) => calls + hostCalls + restarts > 0);
   const rows = busy
     .slice(-ROWS_MAX)

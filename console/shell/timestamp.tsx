@@ -7,7 +7,7 @@ const DAY_CHECK_MS = 60_000;
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
 
-export function formatTimestamp(at: string): string {
+function formatAsOfToday(at: string): string {
   const date = new Date(at);
   return (date.toDateString() === new Date().toDateString() ? CLOCK : FULL).format(date);
 }
@@ -20,11 +20,18 @@ const subscribeToClock = (listener: () => void): (() => void) => {
   listeners.add(listener);
   return () => listeners.delete(listener);
 };
-/** Renders the caller once more when the day has changed. Data that stays the same renders nothing. */
-export const useToday = (): string => useSyncExternalStore(subscribeToClock, () => new Date().toDateString());
+
+/**
+ * Returns a function that formats a time for a text, such as a label. Renders the caller once more when the day has changed: data that
+ * stays the same renders nothing.
+ */
+export function useTimestampFormat(): (at: string) => string {
+  useSyncExternalStore(subscribeToClock, () => new Date().toDateString());
+  return formatAsOfToday;
+}
 
 export function Timestamp({ at, none = '–' }: { readonly at: string | null; readonly none?: string }): ReactNode {
-  useToday();
+  const formatTimestamp = useTimestampFormat();
   if (at === null) return none;
   return (
     <time dateTime={at} title={FULL.format(new Date(at))}>

@@ -3,7 +3,7 @@ import type { ReactNode } from 'react';
 import type { components } from '../../sdk/rest/schema.d.ts';
 import { DataTable } from '../shell/data-table.tsx';
 import { DescriptionList } from '../shell/description-list.tsx';
-import { formatTimestamp, Timestamp } from '../shell/timestamp.tsx';
+import { Timestamp, useTimestampFormat } from '../shell/timestamp.tsx';
 
 export type Token = components['schemas']['Token'];
 
@@ -17,6 +17,7 @@ interface Props {
 }
 
 export function TokensTable({ label, tokens, actions }: Props) {
+  const formatTimestamp = useTimestampFormat();
   const rows = tokens.map((token) => ({
     key: token.id,
     cells: [
@@ -25,14 +26,18 @@ export function TokensTable({ label, tokens, actions }: Props) {
       <Timestamp key="created" at={token.createdAt} />,
       <Timestamp key="used" at={token.lastUsedAt} none="never" />,
       <Timestamp key="expires" at={token.expiresAt} />,
-      actions(token, describeTitle(token, tokens)),
+      actions(token, describeTitle(token, tokens, formatTimestamp)),
     ],
   }));
   return <DataTable label={label} titles={TITLES} rows={rows} />;
 }
 
 /** Names do not identify a token: without `--name`, all have the same. */
-function describeTitle({ name, createdAt }: Token, tokens: readonly Token[]): string {
+function describeTitle(
+  { name, createdAt }: Token,
+  tokens: readonly Token[],
+  formatTimestamp: (at: string) => string,
+): string {
   const isRepeated = tokens.filter((token) => token.name === name).length > 1;
   return isRepeated ? `${name} of ${formatTimestamp(createdAt)}` : name;
 }

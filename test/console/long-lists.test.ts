@@ -239,6 +239,7 @@ soakTest(t, 'the costs of plugins are read once a minute', async (t) => {
 soakTest(t, 'a list of many pages is refreshed on request only: each refresh reads all of them', async (t) => {
   await publishFrontDesk(service, 'host.storage', { slug: 'busy-desk', displayName: 'Busy desk' });
   const { body: desk } = await service.call('POST', '/api/installations', { slug: 'busy-desk' });
+  await service.call('POST', `/api/installations/${desk.id}/configure`, { secrets: { key: 'k3y' } });
   const insert = (count: number, member: string) =>
     withDatabase((pool) =>
       insertAudit(
@@ -290,12 +291,16 @@ soakTest(t, 'a list of many pages is refreshed on request only: each refresh rea
   t.equal(reads, before, 'more pages are not');
   await refresh.click();
   await rows.first().getByText('storage.set').waitFor();
+
+  await tab(page, 'Events');
+  const event = page.getByRole('table', { name: 'Events' }).locator('tbody tr').first();
+  await event.getByRole('button', { name: /^Replay pluginInstalled of \d+:/ }).waitFor();
   await page.clock.fastForward(DAY_MS);
-  await rows
-    .first()
+  await event
     .locator('time')
     .getByText(/\b20\d\d\b/)
     .waitFor();
+  await event.getByRole('button', { name: /^Replay pluginInstalled of .*\b20\d\d\b/ }).waitFor();
   t.same(complaints, []);
 });
 
@@ -325,6 +330,18 @@ soakTest(
     await page.getByLabel('Period').selectOption({ label: 'The last hour' });
     await read;
     await page.getByRole('table', { name: 'Handlers' }).waitFor();
+
+    const counts = { calls: 1, errors: 0, timeouts: 0, hostCalls: 0, denials: 0, logLines: 0, restarts: 0 };
+    const point = { ...counts, p50Ms: 1, p95Ms: 1, memoryMaxBytes: 0 };
+    const points = ['2026-01-01T12:00:00.000Z', '2026-01-02T12:00:00.000Z'].map((at) => ({ ...point, at }));
+    await answerInstead(context, '**/metrics?*', (route) => route.fulfill({ json: { points, handlers: [] } }));
+    await page.getByLabel('Period').selectOption({ label: 'The last day' });
+    await page
+      .locator('.chart-times')
+      .first()
+      .getByText(/^Jan \d, \d+:\d\d/)
+      .first()
+      .waitFor();
     t.same(complaints, []);
   },
 );
