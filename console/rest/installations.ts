@@ -7,8 +7,10 @@ import { readBody, rest } from './client.ts';
 export type Installation = components['schemas']['Installation'];
 /** Refresh interval, milliseconds. */
 export const FOLLOW_MS = 2_500;
-/** Where only waiting updates are shown, which are rare. Milliseconds. */
-const UPDATES_MS = 60_000;
+/** Where only what is published is shown, such as waiting updates, which is rare. Milliseconds. */
+const PUBLISHED_MS = 60_000;
+/** A refresh reads all installations: those of the default quota every 2.5 s, a thousand every 25 s. Milliseconds. */
+const PER_INSTALLATION_MS = 25;
 /** Above the default quota of an account. */
 const ALL = 1_000;
 
@@ -29,7 +31,8 @@ export const useInstallations = ({ isFollowed = true } = {}) =>
   useQuery({
     queryKey: ['installations'],
     queryFn: readInstallations,
-    refetchInterval: isFollowed ? FOLLOW_MS : UPDATES_MS,
+    refetchInterval: ({ state }) =>
+      Math.max(isFollowed ? FOLLOW_MS : PUBLISHED_MS, (state.data?.length ?? 0) * PER_INSTALLATION_MS),
   });
 
 /** Reads a catalog entry. @param since part of the query key: a change reads the entry again */
@@ -37,4 +40,6 @@ export const useEntry = (slug: string, since: string | null = null) =>
   useQuery({
     queryKey: ['marketplace', 'entry', slug, since],
     queryFn: () => readBody(rest.GET('/marketplace/{slug}', { params: { path: { slug } } })),
+    // An author may publish or yank a version meanwhile.
+    refetchInterval: PUBLISHED_MS,
   });

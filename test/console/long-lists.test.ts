@@ -28,6 +28,8 @@ const CALLS_PAGE = 100;
 const REFRESHED_PAGES = 3;
 /** How often they are. Milliseconds. */
 const FOLLOW_MS = 2_500;
+/** Four times the default quota. */
+const INSTALLATIONS = 400;
 
 const service = await shareConsoleService('local');
 const { opened, openAt } = await shareConsole(await shareBrowser(t), service);
@@ -234,6 +236,52 @@ soakTest(t, 'the costs of plugins are read once a minute', async (t) => {
   await page.clock.runFor(MINUTE_MS / 2);
   await next;
   t.equal(reads, 2);
+});
+
+soakTest(t, 'the more installations a page lists, the less often it reads them', async (t) => {
+  await publishFrontDesk(service, 'host.storage', { slug: 'many-desk', displayName: 'Many desk' });
+  const { body: desk } = await service.call('POST', '/api/installations', { slug: 'many-desk' });
+  const items = Array.from({ length: INSTALLATIONS }, (_, at) => ({ ...desk, id: `desk-${at}`, hookOrder: at }));
+  // With the clock of the test before.
+  const { context, page, complaints } = await openAt('/agents');
+  let reads = 0;
+  const endMany = await answerInstead(context, '**/api/installations?*', (route) => {
+    reads += 1;
+    return route.fulfill({ json: { items, nextCursor: null } });
+  });
+  await page.goto(`${service.url}/installations`);
+  await page
+    .getByRole('listitem')
+    .nth(INSTALLATIONS - 1)
+    .waitFor();
+  const before = reads;
+  await page.clock.runFor(FOLLOW_MS);
+  // The page sends its requests in order: a read of that time comes before this one.
+  await page.evaluate(() => fetch('/api/me'));
+  t.equal(reads, before, 'so many are not read every 2.5 s');
+  const next = page.waitForRequest(/api\/installations\?/);
+  await page.clock.runFor(4 * FOLLOW_MS);
+  await next;
+  endMany();
+  await service.call('DELETE', `/api/installations/${desk.id}`);
+  t.same(complaints, []);
+});
+
+soakTest(t, 'a version that was yanked elsewhere is no longer offered a minute later', async (t) => {
+  const named = { slug: 'yanked-desk', displayName: 'Yanked desk' };
+  const plugin = await publishFrontDesk(service, 'host.storage', named);
+  const [first] = (await service.call('GET', `/api/plugins/${plugin}`)).body.versions;
+  await publish(service, plugin, '1.1.0', 'host.storage', { name: named.displayName });
+  const { body: desk } = await service.call('POST', '/api/installations', { slug: named.slug });
+  // With the clock of the test before.
+  const { page, complaints } = await openAt(`/installations/${desk.id}`);
+  const goBack = page.getByRole('button', { name: 'Go back to 1.0.0' });
+  await goBack.waitFor();
+  await service.call('POST', `/api/plugins/${plugin}/versions/${first.id}/yank`);
+  await page.clock.runFor(MINUTE_MS);
+  await goBack.waitFor({ state: 'detached' });
+  t.equal(await page.getByLabel('Runs').getByText('1.0.0').count(), 0);
+  t.same(complaints, []);
 });
 
 soakTest(t, 'a list of many pages is refreshed on request only: each refresh reads all of them', async (t) => {
