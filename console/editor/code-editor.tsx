@@ -2,10 +2,12 @@
 import { useComputedColorScheme } from '@mantine/core';
 import { useEffect, useEffectEvent, useRef } from 'react';
 import type { TextFile } from '../authoring/package-files.ts';
+import { ErrorAlert } from '../shell/error-alert.tsx';
 import { getFile, getModel, isInPackage, markFaults, readErrors, syncModels } from './editor-models.ts';
 import type { Fault, Place } from './faults.ts';
 import { editor, type IPosition, type IRange, KeyCode } from './monaco.ts';
 import { recheckFiles } from './typescript.ts';
+import { useWorkerFault } from './worker-fault.ts';
 
 /** Escape leaves the editor only if there is no widget for it to close. */
 const NO_WIDGET_OPEN = [
@@ -69,6 +71,7 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: CodeEdit
   const latest = useRef(handlers);
   latest.current = handlers;
   const scheme = useComputedColorScheme('light');
+  const fault = useWorkerFault();
   useEffect(() => {
     if (!box.current) return;
     const made = editor.create(box.current, OPTIONS);
@@ -123,7 +126,12 @@ export function CodeEditor({ files, path, faults, place, ...handlers }: CodeEdit
     shown.current?.setPosition({ lineNumber: place.line, column: place.column });
     shown.current?.focus();
   }, [place, path]);
-  return <div ref={box} className="code-editor" />;
+  return (
+    <>
+      <div ref={box} className="code-editor" />
+      {fault === null ? null : <ErrorAlert error={fault} />}
+    </>
+  );
 }
 
 function readPosition(at: IRange | IPosition | undefined): Pick<Place, 'line' | 'column'> {

@@ -7,13 +7,16 @@ import 'monaco-editor/languages/definitions/javascript/register.js';
 import 'monaco-editor/languages/definitions/markdown/register.js';
 import 'monaco-editor/languages/definitions/typescript/register.js';
 import { configureTypeScript } from './typescript.ts';
+import { watchWorker } from './worker-fault.ts';
 
 // Workers from files, because the content security policy forbids Monaco's default of workers from blobs.
 self.MonacoEnvironment = {
   getWorker: (_module, label) =>
-    label === 'typescript' || label === 'javascript'
-      ? new Worker(new URL('./typescript-worker.ts', import.meta.url), { type: 'module' })
-      : new EditorWorker(),
+    watchWorker(
+      label === 'typescript' || label === 'javascript'
+        ? new Worker(new URL('./typescript-worker.ts', import.meta.url), { type: 'module' })
+        : new EditorWorker(),
+    ),
 };
 configureTypeScript();
 

@@ -1,8 +1,9 @@
 /** Shows why a page or section could not be loaded, and a button to try again. */
-import { Alert, Button, Stack, Text, Title } from '@mantine/core';
+import { Alert, Button, Group, Stack, Text, Title } from '@mantine/core';
 import { getErrorMessage, isGone, Problem } from '../rest/problem.ts';
 import { IconAlertTriangle } from '../style/icons.tsx';
 import { LeavePageButtons } from './leave-page-buttons.tsx';
+import { MissingCodeError } from './load-chunk.ts';
 import { usePageTitle } from './use-page-title.ts';
 
 const FORBIDDEN = 403;
@@ -36,7 +37,10 @@ export function ErrorAlert({ error, reset, isPage = false }: ErrorAlertProps) {
         {problem !== null && !isRefused ? (
           <Text size="sm">Report request id {problem.requestId} to the operator if this continues.</Text>
         ) : null}
-        {reset && (!isRefused || isSuspended) ? <Button onClick={reset}>Try again</Button> : null}
+        <Group gap="xs">
+          {error instanceof MissingCodeError ? <Button onClick={() => location.reload()}>Reload</Button> : null}
+          {reset && (!isRefused || isSuspended) ? <Button onClick={reset}>Try again</Button> : null}
+        </Group>
       </Stack>
     </Alert>
   );

@@ -1,6 +1,13 @@
 /** Loads code that is a chunk of its own, such as that of a page. */
 import { fetchOrExplain } from '../rest/user-fetch.ts';
 
+/** A file of code could not be loaded. Often a new version of the service has replaced it: a document that is loaded again names the new file. */
+export class MissingCodeError extends Error {
+  constructor(cause: unknown) {
+    super('A part of this page could not be loaded. The service may have a new version: reload the page.', { cause });
+  }
+}
+
 /**
  * The router reloads the document when a chunk cannot be loaded: a new version may have replaced it. A browser does not
  * request a chunk again that has failed, so a reload is also right after an outage, but not while it lasts.
@@ -38,9 +45,7 @@ export async function loadPart<Module>(load: () => Promise<Module>, name: string
       sessionStorage.setItem(key, thisDocument);
       location.reload();
     } else sessionStorage.removeItem(key);
-    throw new Error('A part of this page could not be loaded. The service may have a new version: reload the page.', {
-      cause,
-    });
+    throw new MissingCodeError(cause);
   }
 }
 

@@ -204,6 +204,20 @@ soakTest(
     await page.getByText('| good day |').waitFor();
     await press(page, 'Try again');
     await page.getByRole('cell', { name: 'good day' }).waitFor();
+
+    const endAbsence = await answerInstead(context, '**/assets/typescript-worker-*.js', (route) =>
+      route.fulfill({ status: 404 }),
+    );
+    await page.goto(`${service.url}/plugins/${pluginId}/edit`);
+    const alert = page.getByRole('alert').filter({ hasText: 'A part of this page could not be loaded' });
+    await alert.waitFor();
+    t.ok(await page.locator('.monaco-editor').first().isVisible(), 'the editor stays without its compiler');
+    endAbsence();
+    const loaded = page.waitForResponse(/typescript-worker/);
+    await press(page, 'Reload');
+    t.equal((await loaded).status(), 200);
+    await page.locator('.monaco-editor').first().waitFor();
+    t.equal(await alert.count(), 0);
   },
 );
 
