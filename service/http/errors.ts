@@ -20,6 +20,9 @@ const UNAVAILABLE_RETRY_AFTER_S = 5;
 const BUSY_RETRY_AFTER_S = 1;
 const JSON_TYPE = 'application/json';
 
+/** Codes of a file system that takes no writes, until the operator mends it. */
+const UNWRITABLE = ['ENOSPC', 'EDQUOT', 'EROFS'];
+
 /** Framework errors by code. Other codes are mapped by their HTTP status. */
 const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'Send the body as application/json.'],
@@ -66,9 +69,14 @@ export function toProblem(error: unknown): Problem {
     return createUnavailable('The keys that sign tokens are unavailable');
   if (error instanceof IssuerUnavailableError) return createUnavailable('The identity provider is unavailable');
   if (error instanceof BlobStoreUnavailableError) return createUnavailable('The store of package files is unavailable');
+  if (isDiskUnwritable(error)) return createUnavailable('The disk of the service takes no writes');
   if (hasZodFastifySchemaValidationErrors(error)) return fromValidation(error);
   return fromFramework(error) ?? fromDatabase(error) ?? createInternalProblem();
 }
+
+/** Whether a file could not be written because its file system is full or read-only. */
+const isDiskUnwritable = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && UNWRITABLE.includes(String(error.code));
 
 const createUnavailable = (what: string, retryAfter = UNAVAILABLE_RETRY_AFTER_S): Problem =>
   new Problem('unavailable', `${what}. Retry shortly.`, { retryAfter });

@@ -105,3 +105,13 @@ t.test('a query has few parameters', async (t) => {
     message: 'The query has more than 100 parameters. Send fewer.',
   });
 });
+
+t.test('a disk that takes no writes is no internal error', (t) => {
+  for (const code of ['ENOSPC', 'EDQUOT', 'EROFS'])
+    t.match(toProblem(Object.assign(new Error('/a/path'), { code })), {
+      code: 'unavailable',
+      retryAfter: 5,
+      message: 'The disk of the service takes no writes. Retry shortly.',
+    });
+  t.end();
+});

@@ -341,6 +341,8 @@ const WORDS: Readonly<Record<string, string>> = {
   ENAMETOOLONG: 'the name is too long',
   EACCES: 'the server may not touch it',
   ENOSPC: 'the disk is full',
+  EDQUOT: 'the disk is full',
+  EROFS: 'the disk is read-only',
 };
 function describeFault(error: unknown): unknown {
   const words = error instanceof HostError ? undefined : WORDS[readCode(error) ?? ''];
