@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Pool } from 'pg';
+import { recordAction } from '../accounts/operator-actions.ts';
 import { BlobStoreUnavailableError } from '../files/blob-errors.ts';
 import { type BlobPlace, openBlobFolder } from '../files/blob-mark.ts';
 import type { KeyStore } from '../files/key-files.ts';
@@ -183,7 +184,7 @@ export async function markNewPlace(pool: Pool, place: BlobPlace): Promise<void> 
 
 /**
  * From now on processes start only with this place. In one transaction: if it is interrupted, the old place still has every blob, and
- * no row stays behind that names an object which may be gone when blobs come back.
+ * no row stays behind that names an object which may be gone when blobs come back. The list of actions has the move if it was made.
  *
  * @param copied names of the blobs that this move has stored in the place
  */
@@ -192,6 +193,7 @@ export function setBlobPlace(pool: Pool, { store }: BlobPlace, copied: readonly 
     if (store === 'files') await deleteBlobRows(tx);
     else if (store !== 'database') await deleteContents(tx, copied);
     await tx.query('UPDATE cluster SET blob_store = $1, blobs_marked = true', [store]);
+    await recordAction(tx, { action: 'move-blobs', subject: store });
   });
 }
 

@@ -31,6 +31,8 @@ export async function rotateKey(pool: Pool, keys: SecretKeys, onProgress: (seale
   const lostKeys = await listLostKeys(pool, keys.ids);
   const resumed = keys.newest !== null && (await isUnfinished(pool, keys.newest, lostKeys));
   const keyId = resumed && keys.newest !== null ? keys.newest : await keys.rotate();
+  // Before the first secret is sealed: a rotation that is killed and not repeated has changed secrets, too.
+  await inTransaction(pool, (tx) => recordAction(tx, { action: 'rotate-key', subject: keyId }));
   let sealed = 0;
   for (let isRepeated = false; ; ) {
     let batch = 0;
@@ -45,7 +47,6 @@ export async function rotateKey(pool: Pool, keys: SecretKeys, onProgress: (seale
       await sleep(LATE_WRITER_MS);
     }
   }
-  await inTransaction(pool, (tx) => recordAction(tx, { action: 'rotate-key', subject: keyId }));
   const lost = await findValue<number>(pool, 'SELECT count(*)::int FROM sealed_values WHERE key_id = ANY ($1)', [
     lostKeys,
   ]);

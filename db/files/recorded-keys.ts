@@ -94,13 +94,13 @@ export async function forgetRemovedKeys(db: Queryable, purpose: KeyPurpose, keys
 /**
  * Records that these keys, which sign tokens, must not be used any more, and ends what was begun with their tokens. Call it before the
  * keys are removed.
+ *
+ * @param tx the transaction that records the action
  */
-export function revokeKeys(pool: Pool, ids: readonly string[]): Promise<void> {
-  return inTransaction(pool, async (tx) => {
-    await tx.query('INSERT INTO revoked_keys (id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING', [ids]);
-    await endSessionsOfKeys(tx, ids);
-    await notifyAllAccountsChanged(tx);
-  });
+export async function revokeKeys(tx: Queryable, ids: readonly string[]): Promise<void> {
+  await tx.query('INSERT INTO revoked_keys (id) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING', [ids]);
+  await endSessionsOfKeys(tx, ids);
+  await notifyAllAccountsChanged(tx);
 }
 
 export const isKeyRevoked = (db: Queryable, id: string): Promise<boolean> =>

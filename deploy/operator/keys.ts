@@ -77,12 +77,15 @@ export const rotateIdentityKey: OperatorCommand = {
     const keyId = await addSigningKey(store);
     await recordKeys(pool, store);
     const isRevoked = options['revoke-old'] === true;
+    // Together, so that no kill leaves tokens refused and the list of actions without the reason.
+    await inTransaction(pool, async (tx) => {
+      if (isRevoked) await revokeKeys(tx, old);
+      await recordAction(tx, { action: 'rotate-identity-key', subject: keyId });
+    });
     if (isRevoked) {
-      await revokeKeys(pool, old);
       for (const id of old) await store.remove('identity', id);
       await forgetRemovedKeys(pool, 'identity', store);
     }
-    await inTransaction(pool, (tx) => recordAction(tx, { action: 'rotate-identity-key', subject: keyId }));
     const effect = isRevoked
       ? `Tokens of older keys, and sessions of the console that began with them, are refused within a minute.${store.fingerprint === null ? COPIES : ''}`
       : 'Tokens of older keys stay valid until they expire.';

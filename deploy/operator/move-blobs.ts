@@ -1,13 +1,11 @@
 /** Operator command that moves all blobs to another store. */
 import type { Pool } from 'pg';
-import { recordAction } from '../../db/accounts/operator-actions.ts';
 import { describeLost, isBlobLost } from '../../db/backup/blob-check.ts';
 import { findLongFile, listUsedBlobs } from '../../db/catalog/versions.ts';
 import { markNewPlace, requireCluster, setBlobPlace } from '../../db/cluster/cluster-record.ts';
 import { excludeProcesses } from '../../db/cluster/running-processes.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { ROW_MAX_BYTES } from '../../db/files/shared-blobs.ts';
-import { inTransaction } from '../../db/postgres/pool.ts';
 import { type SharedSettings, sharedSettings } from '../../service/settings/settings.ts';
 import { describeBlobPlace, openConfiguredBlobs } from '../../service/storage/blob-stores.ts';
 import { describeMember } from '../../service/storage/membership.ts';
@@ -91,7 +89,6 @@ async function move(
       `${described}. All others are copied, but BLOBS stays ${settings.BLOBS}. Get them back and run this again, or set --without-lost: the versions and media that use them stay broken.`,
     );
   await setBlobPlace(pool, place, copied);
-  await inTransaction(pool, (tx) => recordAction(tx, { action: 'move-blobs', subject: to.BLOBS }));
   return {
     sentence: `${moved - lost.length} blobs are in ${to.BLOBS} now. Set BLOBS=${to.BLOBS} for every process and start the service. ${describeOldCopies(settings.BLOBS)}${lost.length === 0 ? '' : ` Left out: ${described}.`}`,
     fields: { store: to.BLOBS, blobs: moved - lost.length, lostBlobs: lost.length },

@@ -55,4 +55,9 @@ t.test('blobs have another place only together with the end of their rows', asyn
   await moving;
   t.equal(await findValue(pool, 'SELECT blob_store FROM cluster'), 'files');
   t.equal(await findValue(pool, 'SELECT count(*)::int FROM stored_blobs'), 0);
+  t.equal(
+    await findValue(pool, 'SELECT subject FROM operator_actions'),
+    'files',
+    'no kill separates it from its record',
+  );
 });

@@ -37,6 +37,14 @@ t.test('after a revocation a start needs no removed key, though it has the newes
   await openIssuer(env.DATA_DIR);
   await recordMember(pool, member);
   await pool.query(`UPDATE recorded_keys SET recorded_at = now() + interval '1 hour'`);
+  await pool.query('ALTER TABLE operator_actions ADD CONSTRAINT fault CHECK (false)');
+  t.match(await operator(env, 'rotate-identity-key', '--revoke-old'), { code: 1 });
+  t.equal(
+    (await pool.query('SELECT FROM revoked_keys')).rowCount,
+    0,
+    'nothing is revoked that the list of actions lacks',
+  );
+  await pool.query('ALTER TABLE operator_actions DROP CONSTRAINT fault');
   const rotated = await operator(env, 'rotate-identity-key', '--revoke-old', '--json');
   const { keyId } = JSON.parse(rotated.stdout);
   t.same([...(await openKeyFiles(env.DATA_DIR).list('identity')).keys()], [keyId], rotated.stderr);
