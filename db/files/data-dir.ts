@@ -138,13 +138,19 @@ export async function syncPath(path: string): Promise<void> {
 export function tryLock(path: string): DataDirLock | null {
   // Not an import: the command line uses other functions of this file, also on a Node that has no SQLite.
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite');
-  const file = new DatabaseSync(path, { timeout: 0 });
+  const file = new DatabaseSync(path, { open: false, timeout: 0 });
   try {
+    file.open();
     file.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
   } catch (error) {
-    file.close();
-    if (error instanceof Error && /locked|busy/i.test(error.message)) return null;
-    throw error;
+    if (file.isOpen) file.close();
+    const message = error instanceof Error ? error.message : String(error);
+    if (/locked|busy/i.test(message)) return null;
+    // SQLite does not name the file.
+    throw new Error(
+      `The file ${path} cannot be locked (${message}). If it belongs to another user, run chown -R <user> ${dirname(path)}, with the user who runs the service.`,
+      { cause: error },
+    );
   }
   return {
     release() {

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFile, copyFile, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { appendFile, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -109,6 +109,14 @@ t.test('a second start on one DATA_DIR is refused in one sentence; a command wai
   setTimeout(() => borrowed.release(), 1_000);
   const after = await lockDataDir(dataDir, 'service');
   after.release();
+});
+
+t.test('a lock that cannot be opened is named, with what to do', async (t) => {
+  const dataDir = await temporaryFolder(t);
+  await mkdir(join(dataDir, 'lock'));
+  await t.rejects(lockDataDir(dataDir, 'service'), {
+    message: `The file ${dataDir}/lock cannot be locked (unable to open database file). If it belongs to another user, run chown -R <user> ${dataDir}, with the user who runs the service.`,
+  });
 });
 
 t.test('a command is waited for although the clock steps ahead', async (t) => {
