@@ -129,8 +129,12 @@ export const acceptDataDir: OperatorCommand = {
     const member = await describeMember(pool, settings);
     const mismatch = await findClusterMismatch(pool, member);
     if (mismatch === null) {
-      const sentence = `DATA_DIR ${settings.DATA_DIR} fits this database. There is nothing to accept, and nothing was changed.`;
-      return { sentence, fields: { dataDir: settings.DATA_DIR, lostSecrets: 0 } };
+      const lost = await findLostSecrets(pool, member.keys, limit);
+      const left = lost.count === 0 ? '' : ` ${lost.count} secrets ${OF_LOST_KEYS}${formatLost(lost)}`;
+      return {
+        sentence: `DATA_DIR ${settings.DATA_DIR} fits this database. There is nothing to accept, and nothing was changed.${left}`,
+        fields: { dataDir: settings.DATA_DIR, lostSecrets: lost.count, listed: lost.listed },
+      };
     }
     // `mismatch` names only the first thing that differs.
     const blobs = await findBlobMismatch(pool, member.blobs);
@@ -153,6 +157,8 @@ export const acceptDataDir: OperatorCommand = {
     }
   },
 };
+
+const OF_LOST_KEYS = 'cannot be opened without their lost keys: their users must enter them again.';
 
 /** Of a place that is empty, or has the blobs of another cluster. */
 const BLOB_LOSS =
@@ -177,11 +183,12 @@ async function accept(
   await openConfiguredBlobs(pool, settings);
   await openSecretKeys(DATA_DIR, member.keys);
   if (OIDC_ISSUER === undefined) await openIssuer(DATA_DIR, member.keys);
+  // First: when the keys are accepted, a repetition after a kill finds nothing to do, and would not record it.
+  await inTransaction(pool, (tx) => recordAction(tx, { action: 'accept-data-dir', subject: DATA_DIR }));
   await acceptMember(pool, member);
   const lost = await findLostSecrets(pool, member.keys, limit);
-  await inTransaction(pool, (tx) => recordAction(tx, { action: 'accept-data-dir', subject: DATA_DIR }));
   return {
-    sentence: `${DATA_DIR} belongs to this database now. ${lost.count} secrets cannot be opened without their lost keys: their users must enter them again. Tokens that a lost key signed are no longer valid.${lostBlobs}${formatLost(lost)}`,
+    sentence: `${DATA_DIR} belongs to this database now. ${lost.count} secrets ${OF_LOST_KEYS} Tokens that a lost key signed are no longer valid.${lostBlobs}${formatLost(lost)}`,
     fields: { dataDir: DATA_DIR, lostSecrets: lost.count, listed: lost.listed },
   };
 }

@@ -426,12 +426,19 @@ t.test('lost keys are accepted, and secrets open again when their key comes back
   });
   await writeFile(mark, own);
   t.match(await operator(lostEnv, 'accept-data-dir', '--limit', '1'), { stderr: /\n1 more: set --limit\.\n$/ });
+  await pool.query('ALTER TABLE operator_actions ADD CONSTRAINT fault CHECK (false) NOT VALID');
+  t.match(await operator(lostEnv, 'accept-data-dir', '--yes'), { code: 1 }, 'nothing is accepted without a record');
+  await pool.query('ALTER TABLE operator_actions DROP CONSTRAINT fault');
   t.match(await operator(lostEnv, 'accept-data-dir', '--yes'), {
     code: 0,
     stdout:
       /belongs to this database now\. 2 secrets cannot be opened [\s\S]*\nlocal +\S+ +\S+\nlocal +- +login of the SSH host build\n$/,
   });
   await pool.query('DELETE FROM ssh_hosts');
+  t.match(await operator(lostEnv, 'accept-data-dir'), {
+    code: 0,
+    stdout: /nothing was changed\. 1 secrets cannot be opened .*\n\nACCOUNT +PLUGIN +SECRET\nlocal +\S+ +\S+\n$/,
+  });
   const { verify } = await openVerifier({ DATA_DIR, OIDC_ISSUER: undefined, OIDC_AUDIENCE: undefined });
   await t.resolves(verify(await (await openIssuer(DATA_DIR)).issue('local')));
   await t.rejects(verify(await (await openIssuer(env.DATA_DIR)).issue('local')), { name: 'InvalidTokenError' });
