@@ -52,7 +52,7 @@ t.test('after a revocation a start needs no removed key, though it has the newes
   t.same((await pool.query('SELECT id FROM recorded_keys')).rows, [{ id: keyId }]);
 });
 
-await soakTest(t, 'without a revocation the records of older keys stay', async (t) => {
+soakTest(t, 'without a revocation the records of older keys stay', async (t) => {
   const { url, pool } = await testDatabase(t);
   const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
   await openIssuer(env.DATA_DIR);
@@ -146,7 +146,7 @@ t.test('a revoked key does not come back from a file that another machine has', 
   t.same(await sealed(), [keyId]);
 });
 
-await soakTest(t, 'a revoked key stays revoked when a Secret places its file again', async (t) => {
+soakTest(t, 'a revoked key stays revoked when a Secret places its file again', async (t) => {
   const { url, pool } = await testDatabase(t);
   const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
   const secret = await temporaryFolder(t);
@@ -212,7 +212,7 @@ for (const [where, clusterKey] of listCases(KEY_PLACES, 'in files')) {
   );
 }
 
-await soakTest(t, 'a process whose copy of the folder has only revoked keys accepts and signs no token', async (t) => {
+soakTest(t, 'a process whose copy of the folder has only revoked keys accepts and signs no token', async (t) => {
   const { url, pool } = await testDatabase(t);
   const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
   const other = parseSettings(sharedSettings, { ...env, DATA_DIR: await temporaryFolder(t) });
