@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { LATEST_PROTOCOL_VERSION } from '@modelcontextprotocol/sdk/types.js';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
-import type { Lists } from './changes.ts';
 import { buildServer } from './server.ts';
 import type { McpDeps } from './server-parts.ts';
 import { McpTransport } from './transport.ts';
@@ -12,7 +11,6 @@ import { McpTransport } from './transport.ts';
 const describeElicitation = ({ elicitation }: McpTransport): string =>
   `${elicitation?.form === undefined ? '' : 'f'}${elicitation?.url === undefined ? '' : 'u'}`;
 
-const LISTS = ['tools', 'prompts', 'resources'] as const;
 const OF_ACCOUNT_MAX = 50;
 const TOTAL_MAX = 2_000;
 /** Connections that their clients have ended, and whose ids this process keeps. */
@@ -30,10 +28,10 @@ export interface Connection {
   lastUsedAt: number;
   /** Number of requests without a complete answer, including that of the open stream. */
   running: number;
-  /** Lists that may have changed since the client has read them. A notification may have reached no stream, or a broken one. */
-  readonly unread: Set<keyof Lists>;
-  /** Notifies the client that a list may have changed. */
-  announce(list: keyof Lists): void;
+  /** Whether changes of the lists may have reached no stream: one has ended, or another process had the connection before. */
+  mayMissChanges: boolean;
+  /** Notifies the client that each list may have changed. */
+  announceLists(): void;
   close(): Promise<void>;
 }
 
@@ -82,9 +80,7 @@ export class McpConnections {
    */
   async begin(session: Session, id?: string): Promise<Connection> {
     this.#requireRoom(session.accountId);
-    // Of a connection that another process had before, this one does not know what its client has read.
-    const unread = new Set(id === undefined ? [] : LISTS);
-    const { server, announce, unwatch } = buildServer(this.#deps, session, (list) => unread.add(list));
+    const { server, announceLists, unwatch } = buildServer(this.#deps, session);
     const transport = new McpTransport({
       sessionIdGenerator: () => id ?? `${randomUUID()}.${describeElicitation(transport)}`,
       onsessioninitialized: (given) => {
@@ -102,8 +98,8 @@ export class McpConnections {
       transport,
       lastUsedAt: Date.now(),
       running: 0,
-      unread,
-      announce,
+      mayMissChanges: id !== undefined,
+      announceLists,
       close: () => server.close(),
     };
     server.onclose = () => {
@@ -111,9 +107,7 @@ export class McpConnections {
       if (transport.sessionId !== undefined) this.#open.delete(transport.sessionId);
     };
     await server.connect(transport);
-    transport.checkRequests((method) => {
-      for (const list of LISTS) if (method === `${list}/list`) unread.delete(list);
-    });
+    transport.checkRequests();
     return connection;
   }
 
@@ -163,7 +157,8 @@ export class McpConnections {
   beginStream(connection: Connection): void {
     // The client opens it again, in another process. Clients give up after few errors, but not after streams that end.
     if (this.#isDraining) connection.transport.closeStandaloneSSEStream();
-    else for (const list of connection.unread) connection.announce(list);
+    else if (connection.mayMissChanges) connection.announceLists();
+    connection.mayMissChanges = true;
   }
 
   /**

@@ -14,22 +14,14 @@ const INSTRUCTIONS =
 
 interface McpServer {
   readonly server: Server;
-  /** Notifies the client that a list may have changed. */
-  announce(list: keyof Lists): void;
+  /** Notifies the client that each list may have changed. */
+  announceLists(): void;
   /** Ends the notifications of changed lists. */
   unwatch(): void;
 }
 
-/**
- * Builds the server of one connection. Each request reads the current lists.
- *
- * @param onChanged called before the client is notified
- */
-export function buildServer(
-  { services, questions, version, onError }: McpDeps,
-  session: Session,
-  onChanged: (list: keyof Lists) => void,
-): McpServer {
+/** Builds the server of one connection. Each request reads the current lists. */
+export function buildServer({ services, questions, version, onError }: McpDeps, session: Session): McpServer {
   const server = new Server(
     { name: 'bulkhead', title: 'Bulkhead', version },
     {
@@ -52,12 +44,7 @@ export function buildServer(
   };
   // A client without a stream gets no notification.
   const announce = (list: keyof Lists): void => void notifiers[list]().catch(() => undefined);
-  const unwatch = watchLists(services, session, {
-    asks: () => canElicit(server),
-    onChanged(list) {
-      onChanged(list);
-      announce(list);
-    },
-  });
-  return { server, announce, unwatch };
+  const unwatch = watchLists(services, session, { asks: () => canElicit(server), onChanged: announce });
+  const announceLists = (): void => (['tools', 'prompts', 'resources'] as const).forEach(announce);
+  return { server, announceLists, unwatch };
 }

@@ -79,16 +79,11 @@ export class McpTransport extends WebStandardStreamableHTTPServerTransport {
     return this.#posted.size;
   }
 
-  /**
-   * Refuses requests with wrong parameters before the server gets them. Call it once, when the server has connected.
-   *
-   * @param onRequest called with the method of each request, before the server gets it
-   */
-  checkRequests(onRequest: (method: string) => void = () => undefined): void {
+  /** Refuses requests with wrong parameters before the server gets them. Call it once, when the server has connected. */
+  checkRequests(): void {
     const receive = this.onmessage;
     this.onmessage = (message, extra) => {
       const refusal = isJSONRPCRequest(message) ? refuseParams(message) : null;
-      if (refusal === null && isJSONRPCRequest(message)) onRequest(message.method);
       if (refusal === null) receive?.(message, extra);
       else this.send(refusal).catch((reason: Error) => this.onerror?.(reason));
     };

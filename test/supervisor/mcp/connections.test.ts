@@ -60,32 +60,3 @@ t.test('the connections of deleted sessions are closed, with their streams', asy
   t.equal(await stream?.text(), '', 'it has ended');
   t.equal(watchers.size, 2);
 });
-
-t.test(
-  'a stream that is opened again begins with the lists that its client has not read since they changed',
-  async (t) => {
-    const { connections, open } = openConnections(t);
-    const connection = await open('s');
-    if (connection === undefined) throw new Error('It was not built.');
-    const headers = {
-      accept: 'application/json, text/event-stream',
-      'content-type': 'application/json',
-      'mcp-session-id': connection.transport.sessionId ?? '',
-    };
-    const openStream = async () => {
-      const stream = await connection.transport.handleRequest(new Request('http://localhost/mcp', { headers }));
-      connections.beginStream(connection);
-      return stream;
-    };
-    const first = await openStream();
-    const parsedBody = { jsonrpc: '2.0', id: 1, method: 'prompts/list' };
-    const post = new Request('http://localhost/mcp', { method: 'POST', headers });
-    t.match(await (await connection.transport.handleRequest(post, { parsedBody })).json(), { result: { prompts: [] } });
-    const second = await openStream();
-    await connection.close();
-    const readLists = async (stream: Response) =>
-      [...(await stream.text()).matchAll(/notifications\/(\w+)\/list_changed/g)].map(([, list]) => list);
-    t.same(await readLists(first), ['tools', 'prompts', 'resources'], 'of a connection that another process had');
-    t.same(await readLists(second), ['tools', 'resources']);
-  },
-);
