@@ -169,6 +169,9 @@ function detachRoot(value: unknown, parts: Parts): unknown {
 const holdsPluginValues = (root: { readonly outcome?: unknown }): boolean =>
   root.outcome === 'answered' || 'member' in root;
 
+/** The depth of a handler's result in its message. */
+const RESULT_DEPTH = 1;
+
 const PLAIN: unknown = Object.prototype;
 
 /** Replaces the long parts of a value by null. Copies only the objects on the path to them. */
@@ -200,11 +203,13 @@ function detach(value: unknown, path: Path, parts: Parts): unknown {
 /**
  * Refuses a value that would arrive as an empty object, or as null, although it holds something: a promise that the plugin did not
  * await, a `Map`, an `Error`. An instance with fields of its own arrives with them. An `AbortSignal` may be lost: handlers return their
- * whole context, and authors pass `signal` as they pass it to `fetch`.
+ * whole context, and authors pass `signal` as they pass it to `fetch`. A result itself may be lost, too: arrow functions return what they
+ * happen to end with, such as the Set of `set.add(id)`.
  *
  * @throws TypeError
  */
 function refuseLost(value: unknown, path: Path): void {
+  if (path.depth <= RESULT_DEPTH) return;
   if (typeof value === 'function') throw createLostError('function', path);
   if (typeof value !== 'object' || value === null || Array.isArray(value) || isUint8Array(value)) return;
   const prototype: unknown = Object.getPrototypeOf(value);

@@ -195,7 +195,8 @@ class Program {
     }
     if (handler && kind === 'providers')
       return this.#invocations.run(params, this.#deltas.adapt(handler, params), cancellation);
-    if (handler) return this.#invocations.run(params, handler, cancellation);
+    if (handler)
+      return this.#invocations.run(params, isResultUnread(kind, name) ? dropResult(handler) : handler, cancellation);
     return { outcome: 'failed', message: `${kind} ${name} is not registered`, stack: '' };
   }
 
@@ -208,6 +209,13 @@ class Program {
     }
   }
 }
+
+/** Whether the supervisor ignores the result: one that cannot be sent must not make it repeat what is done. */
+const isResultUnread = (kind: string, name: string): boolean =>
+  kind === 'event' || (kind === 'channel' && name === 'send');
+
+const dropResult = (handler: (context: unknown) => unknown) => async (context: unknown) =>
+  void (await handler(context));
 
 /** Timers, immediates, calls of `crypto.subtle` and other work that keeps the event loop alive, and the pipes. */
 const countActive = (): number => process.getActiveResourcesInfo().length + countPendingSubtle();

@@ -133,6 +133,17 @@ soakTest(t, 'without the jail SIGTERM ends what does not listen', async (t) => {
   });
 });
 
+t.test('a result that is not read need not be one that can be sent', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf('events.sessionStarted = () => 1n; channel.send = async () => ({ sent: new Set([1]) });'));
+  const options = { invocationId: 'unread', deadlineAt: Date.now() + 5_000 };
+  for (const target of [
+    { kind: 'event', name: 'sessionStarted' },
+    { kind: 'channel', name: 'send' },
+  ] as const)
+    t.same(await child.invoke(target, {}, options), { outcome: 'answered', answer: undefined }, target.name);
+});
+
 t.test('what a handler throws and vetoes', async (t) => {
   const child = testChild(t, jail);
   await child.load(bundleOf(toolOf('return (0, eval)(args)(ctx);')));
@@ -162,6 +173,11 @@ t.test('what a handler throws and vetoes', async (t) => {
     'a whole context may be returned',
   );
   t.same(await outcome('return () => 0'), { outcome: 'answered', answer: undefined });
+  t.same(
+    await outcome('return new Set([1]).add(2)'),
+    { outcome: 'answered', answer: {} },
+    'what an arrow function ends with',
+  );
   t.match(await outcome('return { toJSON() { return { a: 1 }; } }'), { outcome: 'answered', answer: { a: 1 } });
   t.match(await outcome('return { get a() { throw new Error("trap"); } }'), { outcome: 'failed', message: 'trap' });
   const pollution = await outcome(
