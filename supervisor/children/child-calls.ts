@@ -50,7 +50,7 @@ const ABORT_THROTTLED_MAX_MS = 20_000;
 /** A child that computes for this share of the time gets no more. */
 const COMPUTING_SHARE = 0.5;
 
-/** Waiting for a processor, for the reading of output or for late answers of the host extends the budget of a call to at most this many times its length. */
+/** Waiting for a processor, for the reading of output or for late answers of the host makes a budget at most this many times as long. */
 const BUDGET_FACTOR_MAX = 2;
 
 const DONE = Promise.resolve();
@@ -178,13 +178,17 @@ export class ChildCalls {
     this.process.kill(describeViolation(why));
   }
 
+  get hostDelayMs(): number {
+    return this.#hostDelays.delayedMs;
+  }
+
   /**
    * Counts more as waiting: the time for which the child's output is throttled, because its writes block and its answers stay in the pipe,
    * and the time for which the host is late, because a slow database is not the plugin's fault.
    */
   cpuDemand(): CpuDemand {
     const demand = this.process.cpuDemand();
-    const waitedMs = demand.waitedMs + this.connection.throttledMs + this.#hostDelays.delayedMs;
+    const waitedMs = demand.waitedMs + this.connection.throttledMs + this.hostDelayMs;
     return { ...demand, waitedMs };
   }
 

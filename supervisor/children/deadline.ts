@@ -194,13 +194,17 @@ const COMPUTING_SHARE = 0.5;
 /** A shorter wait for a processor is usual and does not extend the budget. Milliseconds. */
 const WAIT_MIN_MS = 10;
 
-type DemandingProcess = Pick<WatchedProcess, 'cpuDemand'>;
+interface DemandingProcess extends Pick<WatchedProcess, 'cpuDemand'> {
+  /** For how long it has waited for late answers to host calls, which `cpuDemand` counts, too. Default: it makes no host calls. */
+  readonly hostDelayMs?: number;
+}
 
 /** A budget that is extended by the time for which the process waited for a processor, because a busy machine is not its fault. */
 export class FairDeadline extends Deadline {
   readonly #process: DemandingProcess;
   readonly #watchedMs: number;
   #addableMs: number;
+  readonly #hostDelayBeforeMs: number;
   /** The last extension, and the CPU times of the process at its start and at the first one. Null: the process is not watched yet. */
   #watch: { readonly ms: number; readonly start: CpuDemand; readonly first: CpuDemand } | null = null;
 
@@ -214,12 +218,18 @@ export class FairDeadline extends Deadline {
     this.#watchedMs = budgetMs * WATCHED_SHARE;
     this.#addableMs = budgetMs * (factorMax - 1);
     this.#process = process;
+    this.#hostDelayBeforeMs = process.hostDelayMs ?? 0;
   }
 
   protected override end(): void {
     const demand = this.#process.cpuDemand();
-    if (this.#watch === null) this.#extendWatched(this.#watchedMs, demand, demand);
-    else {
+    if (this.#watch === null) {
+      // Measured in the first part of the budget, too, where the process is not watched.
+      const delayMs = (this.#process.hostDelayMs ?? 0) - this.#hostDelayBeforeMs;
+      const addedMs = Math.min(delayMs, this.#watchedMs, this.#addableMs);
+      this.#addableMs -= addedMs;
+      this.#extendWatched(this.#watchedMs + addedMs, demand, demand);
+    } else {
       const { ms, start, first } = this.#watch;
       const countedMs = demand.waitedMs - start.waitedMs;
       // A wait that began before `start` and has not ended, which the kernel has not counted.

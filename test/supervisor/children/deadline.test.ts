@@ -64,6 +64,12 @@ t.test('the time for which a process waited for a processor is added to its budg
   t.ok(starved < 600 + LATE_MS, 'not without end');
   t.ok(waiting >= 600, `${waiting} ms although the kernel has not counted the wait yet`);
   t.ok(computing < starved && computingStill < starved, 'a process that computes gets no more');
+  const delayed = { cpuDemand: () => ({ hadMs: 0, waitedMs: 0, isRunnable: false }), hostDelayMs: 5 };
+  const began = performance.now();
+  const over = new Promise<void>((resolve) => new FairDeadline(100, delayed, 6, resolve));
+  delayed.hostDelayMs += 40;
+  await over;
+  t.ok(performance.now() - began >= 140, 'what the host was late with in the first half is added');
   let readings = 0;
   const readAwoken = () => ({ hadMs: 0, waitedMs: 0, isRunnable: ++readings > 1 });
   await new Promise<void>((resolve) => new FairDeadline(20, { cpuDemand: readAwoken }, 6, resolve));
