@@ -1,6 +1,6 @@
 /**
  * The time of one build. It ends synchronous work on a file, too: timers of its thread do not run meanwhile. On a busy machine, where a
- * build gets a processor late, the build has up to twice the time.
+ * build gets a processor late, the build has up to twice the time, but such work ends after what was left of it when the work began.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { createContext, Script } from 'node:vm';
@@ -12,6 +12,8 @@ const LIMITED_MIN_CHARS = 16_384;
 export const WAIT_FACTOR = 2;
 /** The processes that this thread started and that have not ended. */
 const CHILDREN = '/proc/thread-self/children';
+/** A build that had a processor for this share of its time was not kept from ending. */
+const COMPUTING_SHARE = 0.8;
 /** How long a clock tick of /proc is on all Linux systems. Milliseconds. */
 const TICK_MS = 10;
 /** Fields of /proc/PID/stat behind the name of the program: the processor time in user mode and in the kernel. Ticks. */
@@ -47,9 +49,9 @@ export class BuildTime {
     return this.#wasEnded || this.#leftMs() <= 0;
   }
 
-  /** Whether the build had a processor for less than its time. */
+  /** Whether the build waited for a processor. One that only computes has a little less than its time, too. */
   get isStarved(): boolean {
-    return this.#processorMs() < this.#ms;
+    return this.#processorMs() < this.#ms * COMPUTING_SHARE;
   }
 
   /** Resolves with the value, or with undefined when the time is over. */

@@ -186,6 +186,9 @@ t.test('on a busy machine, where a build gets a processor late, it has up to twi
   t.equal(await computing.limit(new Promise(() => undefined)), undefined);
   Object.assign(clock, { now: 2_000, processor: 400 });
   t.match(waiting, { isOver: true, isStarved: true });
+  const parsing = start();
+  Object.assign(clock, { now: 3_000, processor: 1_390 });
+  t.match(parsing, { isStarved: false }, 'it had a processor for nearly all of its time');
 });
 
 t.test('a build that fails says why, and one that ended its builder has begun twice', async (t) => {
