@@ -1,7 +1,7 @@
 /** Loads code that is a chunk of its own, such as that of a page. */
 import { fetchOrExplain } from '../rest/user-fetch.ts';
 
-/** A file of code could not be loaded. Often a new version of the service has replaced it: a document that is loaded again names the new file. */
+/** A file of code is missing. Often a new version of the service has replaced it: a document that is loaded again names the new one. */
 export class MissingCodeError extends Error {
   constructor(cause: unknown) {
     super('A part of this page could not be loaded. The service may have a new version: reload the page.', { cause });

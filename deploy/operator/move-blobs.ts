@@ -95,7 +95,7 @@ async function move(
   };
 }
 
-/** Reads the blob: a file that an earlier move left may have been damaged since, and the copy in the old store is then the last whole one. */
+/** Reads the blob: a file of an earlier move may be damaged by now, and the copy in the old store is then the last whole one. */
 async function hasIntact(target: Blobs, name: string): Promise<boolean> {
   if (!(await target.has(name))) return false;
   return (await readIfIntact(target, name)) !== null;

@@ -20,7 +20,7 @@ const UNAVAILABLE_RETRY_AFTER_S = 5;
 const BUSY_RETRY_AFTER_S = 1;
 const JSON_TYPE = 'application/json';
 
-/** Codes of a file system that takes no writes, until the operator mends it. */
+/** Codes of a file system that takes no writes, until the operator repairs it. */
 const UNWRITABLE = ['ENOSPC', 'EDQUOT', 'EROFS'];
 
 /** Framework errors by code. Other codes are mapped by their HTTP status. */

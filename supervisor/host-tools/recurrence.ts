@@ -113,7 +113,7 @@ function buildRule(rule: string, startsAt: string, zone: string): RRuleTemporal 
   return new RRuleTemporal({ rruleString: `RRULE:${rule}`, dtstart, maxIterations: STEPS_MAX });
 }
 
-/** Returns a zone whose clock never changes and shows the minutes that the rule means. */
+/** Returns a zone with a fixed offset that shows the minutes which the rule means, or that of the reminder where no offset does. */
 function findSteadyZone(rule: string, start: Temporal.ZonedDateTime): string {
   if (!/(^|;)BYMINUTE=/.test(rule)) return 'UTC';
   // A change by half an hour, as on Lord Howe Island, moves the minutes. Each half of the year has one of these times.

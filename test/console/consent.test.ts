@@ -120,9 +120,9 @@ t.test('what the console says about a secret stands apart from what the author s
   t.equal(await description.textContent(), `The plugin can read it.${claim}`, 'first');
   await description.locator('.foreign').getByText(claim, { exact: true }).waitFor();
   const unmasked = description.getByText('A value shorter than 6 characters is not masked', { exact: false });
-  await page.getByLabel('Door code').fill('12345');
+  await page.getByLabel('Door code', { exact: true }).fill('12345');
   await unmasked.waitFor();
-  await page.getByLabel('Door code').fill('123456');
+  await page.getByLabel('Door code', { exact: true }).fill('123456');
   await unmasked.waitFor({ state: 'detached' });
   t.same(complaints, []);
 });

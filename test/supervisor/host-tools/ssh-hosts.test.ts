@@ -71,7 +71,7 @@ function writeBomb(): string {
 const allowPrivate = new Set(['127.0.0.1:1']);
 const shared = await startSupervisorFixture(t, { ssh: { allowPrivate } });
 
-t.test('a private key whose decryption takes years holds up no other', async (t) => {
+t.test('a private key whose decryption takes years delays no other key', async (t) => {
   const { privateKeys } = new AccountHosts({} as never, {} as never);
   t.teardown(() => privateKeys.close());
   const bomb = { text: writeBomb(), passphrase: 'x' };
