@@ -4,6 +4,7 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { createContext, Script } from 'node:vm';
+import { readProcessStat } from '../../service/lifecycle/process-stat.ts';
 import { within } from '../../service/timing/within.ts';
 
 /** Each use of the limit starts a thread, which costs more than reading a shorter file. Characters. */
@@ -14,11 +15,6 @@ export const WAIT_FACTOR = 2;
 const CHILDREN = '/proc/thread-self/children';
 /** A build that had a processor for this share of its time was not kept from ending. */
 const COMPUTING_SHARE = 0.8;
-/** How long a clock tick of /proc is on all Linux systems. Milliseconds. */
-const TICK_MS = 10;
-/** Fields of /proc/PID/stat behind the name of the program: the processor time in user mode and in the kernel. Ticks. */
-const USER_TIME = 11;
-const KERNEL_TIME = 12;
 
 const slot: { work: () => unknown } = Object.assign(createContext({}), { work: () => undefined });
 const runWork = new Script('work()');
@@ -95,17 +91,5 @@ function readProcessorTime(): number {
   if (!('threadCpuUsage' in process) || !existsSync(CHILDREN)) return performance.now();
   const { user, system } = process.threadCpuUsage();
   const pids = readFileSync(CHILDREN, 'latin1').match(/\d+/g) ?? [];
-  return pids.reduce((sum, pid) => sum + readProcessTime(pid), (user + system) / 1_000);
-}
-
-/** 0: the process has ended. */
-function readProcessTime(pid: string): number {
-  try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // The name of the program may contain spaces and parentheses.
-    const fields = text.slice(text.lastIndexOf(') ') + 2).split(' ');
-    return (Number(fields[USER_TIME]) + Number(fields[KERNEL_TIME])) * TICK_MS;
-  } catch {
-    return 0;
-  }
+  return pids.reduce((sum, pid) => sum + (readProcessStat(Number(pid))?.processorMs ?? 0), (user + system) / 1_000);
 }
