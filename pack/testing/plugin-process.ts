@@ -120,7 +120,7 @@ export class PluginProcess {
   async #answerHostCall(call: HostCall): Promise<unknown> {
     const row = Object.hasOwn(hostCalls, call.member) ? hostCalls[call.member as HostCallName] : null;
     const { invocationId } = call;
-    const pauses = row?.pausesBudget === true && invocationId !== null;
+    const pauses = row?.budget === 'paused' && invocationId !== null;
     const resumeDeadline = pauses ? this.#child.pauseDeadline(invocationId) : null;
     try {
       const kind = this.#findTarget(invocationId)?.kind;

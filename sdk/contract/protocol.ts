@@ -515,7 +515,7 @@ const call = {
   maxBytes: MIB,
   audit: 'digest',
   secrets: 'sent',
-  pausesBudget: false,
+  budget: 'extended',
 } as const;
 const read = { ...call, readable: true } as const;
 const IN_SESSION = 'Works only in a hook, tool or command that runs for a session, before its handler answers.';
@@ -583,6 +583,7 @@ export const hostCalls = {
   },
   'session.post': {
     ...call,
+    budget: 'counted',
     secrets: 'masked',
     capability: 'session',
     timeoutMs: JUDGED_MESSAGE_TIMEOUT_MS,
@@ -630,6 +631,7 @@ export const hostCalls = {
   },
   'agents.send': {
     ...call,
+    budget: 'counted',
     secrets: 'masked',
     capability: 'agents',
     timeoutMs: JUDGED_MESSAGE_TIMEOUT_MS + limits.chainBudgetMs,
@@ -647,7 +649,7 @@ export const hostCalls = {
   'llm.complete': {
     ...call,
     capability: 'llm',
-    pausesBudget: true,
+    budget: 'paused',
     timeoutMs: MODEL_TIMEOUT_MS,
     doc: 'Calls a language model and returns the complete response.',
     params: { request: p.completionRequest },
@@ -715,7 +717,7 @@ export const hostCalls = {
   'ssh.run': {
     ...call,
     capability: 'ssh',
-    pausesBudget: true,
+    budget: 'paused',
     timeoutMs: 600 * SECOND,
     doc: 'Runs a command over SSH. The three SSH hooks run for it.',
     params: { hostId: p.id, command: z.string().min(1).max(131_072), options: p.sshOptions.optional() },
@@ -746,6 +748,7 @@ export const hostCalls = {
   },
   'http.fetch': {
     ...call,
+    budget: 'counted',
     capability: 'http',
     timeoutMs: MODEL_TIMEOUT_MS,
     maxBytes: 2 * MIB,
@@ -756,7 +759,9 @@ export const hostCalls = {
 } as const satisfies Record<string, HostRow<CapabilityMember>>;
 export type HostCallName = keyof typeof hostCalls;
 /** How long host calls may pause the budget of one call of a handler in all: as long as the longest of them takes. Milliseconds. */
-export const PAUSED_MAX_MS = Math.max(...Object.values(hostCalls).map((row) => (row.pausesBudget ? row.timeoutMs : 0)));
+export const PAUSED_MAX_MS = Math.max(
+  ...Object.values(hostCalls).map((row) => (row.budget === 'paused' ? row.timeoutMs : 0)),
+);
 
 // Wire
 export const logLevels = ['debug', 'info', 'warn', 'error'] as const;

@@ -78,6 +78,9 @@ export interface HostRow<Member extends string = string> extends Row {
    * plugin says. `masked`: users would see them. `refused`: they would be stored in plain text.
    */
   readonly secrets: 'sent' | 'masked' | 'refused';
-  /** Whether waiting for the result stops the clock of the handler's budget. */
-  readonly pausesBudget: boolean;
+  /**
+   * What waiting for the result does to the handler's budget. `paused`: its clock stops. `counted`: it runs, because the plugin chose to
+   * wait for other hosts or plugins. `extended`: it runs, and what the host takes longer than usual is added.
+   */
+  readonly budget: 'paused' | 'counted' | 'extended';
 }

@@ -52,9 +52,10 @@ function printReachLines(member: string): string[] {
 }
 
 function printCallEntry(member: string, method: string, row: HostRow, printer: TypePrinter): string {
-  const waits = row.pausesBudget
-    ? ` Waiting for it does not count towards the handler’s budget, up to ${formatSeconds(PAUSED_MAX_MS)} in one call of the handler.`
-    : '';
+  const waits =
+    row.budget === 'paused'
+      ? ` Waiting for it does not count towards the handler’s budget, up to ${formatSeconds(PAUSED_MAX_MS)} in one call of the handler.`
+      : '';
   const isVoid = printer.print(row.result) === 'void';
   const size = isVoid ? '' : ` The result may have at most ${formatBytes(row.maxBytes)}.`;
   return `\`\`\`typescript

@@ -242,7 +242,7 @@ async function runCall(
   const args = admitSecrets(name, row, mask, checkArguments(name, row, request.args));
   // Now, in the turn of the event loop in which large arguments were decoded. A refused call must not cost this time.
   call.onAdmitted(row.audit === 'digest' ? digestArguments(request.args) : null);
-  const endWait = beginWait(name, invocation);
+  const endWait = beginWait(row, invocation);
   try {
     const writes = owned.pool(plugin.accountId);
     const grant = holdGrant(row, call.installation);
@@ -272,13 +272,10 @@ async function runCall(
   }
 }
 
-/** Calls that wait for other hosts or other plugins, whose time the plugin chose to spend. */
-const WAITS_OUTSIDE: ReadonlySet<HostCallName> = new Set(['http.fetch', 'session.post', 'agents.send']);
-
-/** Keeps the handler's budget from running while it waits for a model or an SSH host, or for a host that is slow itself. */
-function beginWait(name: HostCallName, invocation: Invocation | null): (() => void) | undefined {
-  if (hostCalls[name].pausesBudget) return invocation?.pauseBudget();
-  return WAITS_OUTSIDE.has(name) ? undefined : invocation?.timeHostAnswer();
+/** Does to the handler's budget what the row says. @returns ends this */
+function beginWait({ budget }: HostRow, invocation: Invocation | null): (() => void) | undefined {
+  if (budget === 'paused') return invocation?.pauseBudget();
+  return budget === 'extended' ? invocation?.timeHostAnswer() : undefined;
 }
 
 interface Work {

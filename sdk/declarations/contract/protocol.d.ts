@@ -1233,7 +1233,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: null;
         readonly audit: 'none';
@@ -1249,7 +1249,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: null;
         readonly doc: 'Verifies a signature with a secret of which the plugin has a handle. `webhooks.verify…` call it.';
@@ -1274,7 +1274,7 @@ export declare const hostCalls: {
         readonly since: '0.1.0';
         readonly timeoutMs: number;
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: null;
         readonly audit: 'none';
@@ -1289,7 +1289,7 @@ export declare const hostCalls: {
         readonly since: '0.1.0';
         readonly timeoutMs: number;
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: null;
         readonly audit: 'none';
@@ -1306,7 +1306,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: 'session';
         readonly doc: "Returns the session that the handler runs for. Works only in a hook, tool or command that runs for a session, before its handler answers.";
@@ -1323,7 +1323,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: 'session';
         readonly doc: "Returns the newest messages of the session, oldest first. Default: 100. Fewer than the limit if they have 4 MiB of JSON together, or less with much data. Works only in a hook, tool or command that runs for a session, before its handler answers.";
@@ -1350,7 +1350,7 @@ export declare const hostCalls: {
         readonly readable: false;
         readonly maxBytes: number;
         readonly audit: 'digest';
-        readonly pausesBudget: false;
+        readonly budget: 'counted';
         readonly secrets: 'masked';
         readonly capability: 'session';
         readonly timeoutMs: number;
@@ -1368,7 +1368,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly secrets: 'masked';
         readonly capability: 'session';
         readonly doc: "Adds a notice to the transcript. Models do not see it. Works only in a hook, tool or command that runs for a session, before its handler answers.";
@@ -1385,7 +1385,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: 'agents';
         readonly doc: 'Returns the agents of the account.';
@@ -1403,7 +1403,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly secrets: 'masked';
         readonly capability: 'agents';
         readonly doc: 'Creates an agent. It is removed together with this installation.';
@@ -1427,7 +1427,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly secrets: 'masked';
         readonly capability: 'agents';
         readonly doc: 'Changes an agent that this installation created.';
@@ -1453,7 +1453,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly capability: 'agents';
         readonly doc: 'Removes an agent that this installation created.';
         readonly params: {
@@ -1466,7 +1466,7 @@ export declare const hostCalls: {
         readonly readable: false;
         readonly maxBytes: number;
         readonly audit: 'digest';
-        readonly pausesBudget: false;
+        readonly budget: 'counted';
         readonly secrets: 'masked';
         readonly capability: 'agents';
         readonly timeoutMs: number;
@@ -1485,7 +1485,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: 'models';
         readonly doc: 'Returns the models that `host.llm.complete` can use.';
@@ -1503,7 +1503,7 @@ export declare const hostCalls: {
         readonly audit: 'digest';
         readonly secrets: 'sent';
         readonly capability: 'llm';
-        readonly pausesBudget: true;
+        readonly budget: 'paused';
         readonly timeoutMs: number;
         readonly doc: 'Calls a language model and returns the complete response.';
         readonly params: {
@@ -1539,7 +1539,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: 'workspace';
         readonly doc: `Returns the files below a directory of the workspace, also in folders of it. Throws if there are more than ${string}. Of a missing directory, the error says \`no such file or directory\`.`;
@@ -1558,7 +1558,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: 'workspace';
         readonly doc: 'Returns the bytes of a file.';
@@ -1573,7 +1573,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: 'workspace';
         readonly doc: 'Returns the text of a UTF-8 file. Of a missing file, the error says `no such file or directory`.';
@@ -1589,7 +1589,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly capability: 'workspace';
         readonly doc: 'Writes a file of at most 1 MiB and creates its directories.';
         readonly params: {
@@ -1605,7 +1605,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly capability: 'workspace';
         readonly doc: 'Removes a file.';
         readonly params: {
@@ -1619,7 +1619,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly secrets: 'refused';
         readonly capability: 'media';
         readonly doc: 'Stores a media file of at most 2 MiB and returns its id. The same bytes have the same id.';
@@ -1638,7 +1638,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: 'media';
         readonly maxBytes: number;
@@ -1658,7 +1658,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly capability: 'media';
         readonly doc: 'Removes a media file.';
         readonly params: {
@@ -1672,7 +1672,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: 'ssh';
         readonly doc: 'Returns the SSH hosts that the user added, and those that the operator configured for the account.';
@@ -1689,7 +1689,7 @@ export declare const hostCalls: {
         readonly audit: 'digest';
         readonly secrets: 'sent';
         readonly capability: 'ssh';
-        readonly pausesBudget: true;
+        readonly budget: 'paused';
         readonly timeoutMs: number;
         readonly doc: 'Runs a command over SSH. The three SSH hooks run for it.';
         readonly params: {
@@ -1714,7 +1714,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: 'storage';
         readonly doc: 'Returns a stored value, or null.';
@@ -1729,7 +1729,7 @@ export declare const hostCalls: {
         readonly timeoutMs: number;
         readonly maxBytes: number;
         readonly audit: 'digest';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly secrets: 'refused';
         readonly capability: 'storage';
         readonly doc: 'Stores a JSON value of at most 1 MiB.';
@@ -1746,7 +1746,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly capability: 'storage';
         readonly doc: 'Deletes a value.';
         readonly params: {
@@ -1760,7 +1760,7 @@ export declare const hostCalls: {
         readonly maxBytes: number;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'extended';
         readonly readable: true;
         readonly capability: 'storage';
         readonly doc: `Returns the stored keys that start with a prefix. Throws if there are more than ${string}.`;
@@ -1774,7 +1774,7 @@ export declare const hostCalls: {
         readonly readable: false;
         readonly audit: 'digest';
         readonly secrets: 'sent';
-        readonly pausesBudget: false;
+        readonly budget: 'counted';
         readonly capability: 'http';
         readonly timeoutMs: number;
         readonly maxBytes: number;
