@@ -5,9 +5,9 @@ import {
   AddressError,
   BulkheadError,
   hasCode,
+  readAddress,
   SESSION_API_HINT,
   Transport,
-  type TransportOptions,
 } from '../session/transport.ts';
 import { Accounts, LOOPBACK, normalizeServiceUrl } from './accounts.ts';
 import {
@@ -45,10 +45,8 @@ export class Context {
   readonly #url: string | undefined;
   readonly #stdin: InputStream | undefined;
   #services = new Map<string, Promise<ServiceInfo>>();
-  /** The address of the session API, by the error of a request that did not reach it. */
-  readonly #unreachedSessionApis = new WeakMap<object, string>();
-  /** The address of the session API that has refused the token. */
-  #sessionApiOfRefusal: string | undefined;
+  /** Addresses at which this command has called the session API. */
+  readonly #sessionApis = new Set<string>();
 
   constructor(options: ContextOptions) {
     this.output = options.output;
@@ -107,14 +105,15 @@ export class Context {
   /** Explains an error of a command. Never rejects. */
   async explainError(error: unknown): Promise<Failure> {
     const url = await this.getUrl().catch(() => '');
-    const sessionUrl = isUnreachable(error) ? this.#unreachedSessionApis.get(error) : undefined;
-    if (sessionUrl !== undefined)
-      return createSessionApiError(sessionUrl, this.#ownSessionUrl === undefined ? url : null, error);
+    const address = readAddress(error);
+    const sessionUrl = address !== undefined && this.#sessionApis.has(address) ? address : undefined;
+    const isOwn = this.#ownSessionUrl !== undefined;
+    if (sessionUrl !== undefined && isUnreachable(error))
+      return createSessionApiError(sessionUrl, isOwn ? null : url, error);
     const isTokenOfEnvironment = this.environmentToken !== undefined;
     const failure = toFailure(error, url, isTokenOfEnvironment);
-    if (this.#sessionApiOfRefusal === undefined || !hasCode(error, 'unauthenticated')) return failure;
-    const address = { url: this.#sessionApiOfRefusal, isOwn: this.#ownSessionUrl !== undefined };
-    return { ...failure, message: describeSessionApiRefusal(address, url, isTokenOfEnvironment) };
+    if (sessionUrl === undefined || !hasCode(error, 'unauthenticated')) return failure;
+    return { ...failure, message: describeSessionApiRefusal({ url: sessionUrl, isOwn }, url, isTokenOfEnvironment) };
   }
 
   /** Returns a REST client with `BULKHEAD_TOKEN` or the stored token. @throws CommandError, also if no service responds */
@@ -134,31 +133,13 @@ export class Context {
   /** Returns a session API client. @throws CommandError */
   async getSessions(): Promise<SessionClient> {
     const { token } = await this.getRest();
-    return connect({ ...(await this.#getSessionAddress()), token, retryForMs: SESSION_RETRY_MS });
+    return connect({ url: await this.getSessionUrl(), token, retryForMs: SESSION_RETRY_MS });
   }
 
   /** Returns a client of the session API for requests that `SessionClient` does not make. @throws CommandError */
   async getSessionTransport(): Promise<Transport> {
     const { token } = await this.getRest();
-    return new Transport({ ...(await this.#getSessionAddress()), token }, SESSION_API_HINT);
-  }
-
-  /** Returns the address of the session API and a `fetch` whose errors and refusals `explainError` recognizes. @throws CommandError */
-  async #getSessionAddress(): Promise<Required<Pick<TransportOptions, 'url' | 'fetch'>>> {
-    const url = await this.getSessionUrl();
-    return {
-      url,
-      fetch: async (input, init) => {
-        try {
-          const response = await fetch(input, init);
-          if (response.status === 401) this.#sessionApiOfRefusal = url;
-          return response;
-        } catch (error) {
-          if (isUnreachable(error)) this.#unreachedSessionApis.set(error, url);
-          throw error;
-        }
-      },
-    };
+    return new Transport({ url: await this.getSessionUrl(), token }, SESSION_API_HINT);
   }
 
   /** `BULKHEAD_SESSION_URL`, if commands use it. */
@@ -173,7 +154,11 @@ export class Context {
     const ownUrl = this.#ownSessionUrl;
     const url = ownUrl ?? sessionApiUrl;
     if (url && ownUrl === undefined) requireEncryption(service, url);
-    if (url) return url.replace(/\/+$/, '');
+    if (url) {
+      const address = url.replace(/\/+$/, '');
+      this.#sessionApis.add(address);
+      return address;
+    }
     if (refusal) throw refusal;
     const message = `${service} does not publish the address of its session API. Set BULKHEAD_SESSION_URL.`;
     throw new CommandError('unavailable', message, { exit: 'failed' });

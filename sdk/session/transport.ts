@@ -119,6 +119,13 @@ export class AddressError extends Error {
 
 /** Errors of calls that did not reach the service, or whose response broke off. */
 const connectionErrors = new WeakSet<object>();
+/** The address of the service, by the error of a call that it refused or that did not reach it. */
+const addresses = new WeakMap<object, string>();
+
+/** Returns the address that the failed call was sent to, as it was given to `Transport`. Undefined for other errors. */
+export const readAddress = (error: unknown): string | undefined => (isObject(error) ? addresses.get(error) : undefined);
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null;
 
 /**
  * Whether a call failed because the service is away or overloaded, so that it may succeed later. False where the call may have taken
@@ -128,7 +135,7 @@ const connectionErrors = new WeakSet<object>();
 export function isOutage(error: unknown): boolean {
   if (error instanceof AddressError) return true;
   if (error instanceof BulkheadError && RETRYABLE_STATUSES.has(error.status)) return true;
-  return typeof error === 'object' && error !== null && connectionErrors.has(error);
+  return isObject(error) && connectionErrors.has(error);
 }
 
 interface ProblemLike {
@@ -233,6 +240,7 @@ export class Transport {
     } catch (error) {
       call.signal?.throwIfAborted();
       requireAcceptedCertificate(url, error);
+      if (isObject(error)) addresses.set(error, this.#options.url);
       return { error: toConnectionError(call, error) };
     }
     if (isRedirect(response)) {
@@ -241,6 +249,7 @@ export class Transport {
     }
     const body = await readProblem(response);
     const problem = new BulkheadError(response.status, this.#explain(call, body));
+    addresses.set(problem, this.#options.url);
     const isOfProxy = GATEWAY_STATUSES.has(response.status) && typeof body.code !== 'string';
     const isOutcomeUnknown = isOfProxy || problem.code === OUTCOME_UNKNOWN;
     if (!isOutcomeUnknown && !RETRYABLE_STATUSES.has(response.status)) throw problem;
@@ -286,7 +295,7 @@ export class Transport {
 
 function toConnectionError({ method, path, repeatable = method === 'GET' }: Call, error: unknown): unknown {
   if (repeatable || NOT_CONNECTED.has(readErrorCode(error))) {
-    if (typeof error === 'object' && error !== null) connectionErrors.add(error);
+    if (isObject(error)) connectionErrors.add(error);
     return error;
   }
   const message = hasCode(error, OUTCOME_UNKNOWN)

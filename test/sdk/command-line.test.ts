@@ -15,10 +15,11 @@ import { openPlugin } from '../../pack/testing/testing.ts';
 import { Accounts, normalizeServiceUrl } from '../../sdk/cli/accounts.ts';
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
 import { commands } from '../../sdk/cli/command-list.ts';
+import { Context } from '../../sdk/cli/context.ts';
 import { createUnreachableError, exitCodes, toFailure } from '../../sdk/cli/failure.ts';
 import { formatLine } from '../../sdk/cli/log-lines.ts';
 import { listRequested, proposeVersion } from '../../sdk/cli/next-version.ts';
-import type { Paint } from '../../sdk/cli/output.ts';
+import { Output, type Paint } from '../../sdk/cli/output.ts';
 import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
 import { hashFiles, readTexts, uploadVersion } from '../../sdk/cli/package-upload.ts';
 import type { Rest } from '../../sdk/cli/rest.ts';
@@ -777,6 +778,32 @@ t.test('mcp waits for a service that is away until it is there or the client clo
   t.match(await start(['--session', 'unknown']), { code: 1, notes: ['error No session.\n'] });
   const refusal = `error The session API at ${url}, the address that ${url} publishes, refused the token in BULKHEAD_TOKEN. Replace`;
   t.match(await start(['--session', 'refused']), { code: 4, notes: [refusal] });
+});
+
+t.test('a refused token is reported for the interface that refused it, also after the other one did', async (t) => {
+  const { url } = await serve(t, ({ url: path }, response) => {
+    if (path === '/api/sign-in') response.end(JSON.stringify({ sessionApiUrl: url }));
+    else response.writeHead(401).end('{"code":"unauthenticated"}');
+  });
+  const env = { BULKHEAD_URL: url, BULKHEAD_TOKEN: 'x' };
+  const streams = { stdout: new PassThrough(), stderr: new PassThrough() };
+  const context = new Context({
+    output: new Output({ ...streams, json: false, printsItems: false, env }),
+    folder: '/',
+    env,
+    localTools: noTools,
+    signal: new AbortController().signal,
+    version: '0.0.0',
+    url: undefined,
+  });
+  const [sessions, rest] = [await context.getSessions(), await context.getRest()];
+  const ofSessionApi: unknown = await sessions
+    .open('s')
+    .look()
+    .catch((error: unknown) => error);
+  const ofRest: unknown = await rest.get('/me').catch((error: unknown) => error);
+  t.match((await context.explainError(ofRest)).message, `The token in BULKHEAD_TOKEN is not valid for ${url} or has`);
+  t.match((await context.explainError(ofSessionApi)).message, `The session API at ${url}, the address that ${url}`);
 });
 
 t.test('the token and the session API of one service are not used for another one', async (t) => {

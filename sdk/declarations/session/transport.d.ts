@@ -59,6 +59,8 @@ export declare class ConnectionLostError extends Error {
 export declare class AddressError extends Error {
     readonly name = "AddressError";
 }
+/** Returns the address that the failed call was sent to, as it was given to `Transport`. Undefined for other errors. */
+export declare const readAddress: (error: unknown) => string | undefined;
 /**
  * Whether a call failed because the service is away or overloaded, so that it may succeed later. False where the call may have taken
  * effect and is not idempotent. True for an address that redirects or whose certificate is refused: if it worked before, its operator will
