@@ -15,7 +15,8 @@ import { fileURLToPath } from 'node:url';
 import { Pool } from 'pg';
 import { buildChild } from '../sandbox-child/build-child.ts';
 import { limits } from '../sdk/contract/limits.ts';
-import { foldLink, linkDeadline, startChain } from '../supervisor/calls/chain.ts';
+import { foldLink, startChain } from '../supervisor/calls/chain.ts';
+import { ChainTime } from '../supervisor/calls/chain-time.ts';
 import { type Child, startChild } from '../supervisor/children/child.ts';
 import { openSandbox } from '../supervisor/jail/sandbox.ts';
 import { createMetrics } from '../supervisor/records/metrics.ts';
@@ -176,7 +177,7 @@ async function jailed(): Promise<Subject> {
   const call = async (): Promise<void> => {
     id += 1;
     const started = performance.now();
-    const options = { invocationId: `i${id}`, deadlineAt: linkDeadline(HOOK, Date.now() + 15_000, Date.now()) };
+    const options = { invocationId: `i${id}`, deadlineAt: Date.now() + new ChainTime(HOOK).linkBudgetMs };
     const outcome = await child.invoke({ kind: 'hook', name: HOOK }, context, options);
     if (outcome.outcome !== 'answered') throw new Error(JSON.stringify(outcome));
     const ms = performance.now() - started;

@@ -79,7 +79,7 @@ export function printLimitsSection(): string {
 
 | Limit | Maximum |
 | --- | --- |
-| Duration of a whole chain of hooks | ${formatSeconds(limits.chainBudgetMs)}, besides the time for which its handlers wait for a model or an SSH host |
+| Duration of a whole chain of hooks | ${formatSeconds(limits.chainBudgetMs)}, besides the time for which its handlers wait for a model, an SSH host or late answers of the host |
 | Duration of loading \`index.ts\` | ${formatSeconds(limits.loadBudgetMs)} |
 | Length of a summary | ${formatCount(limits.summaryMaxChars)} characters |
 | Concurrent calls of one installation | ${formatCount(limits.callsInFlight)} running, ${formatCount(limits.callsWaiting)} waiting |

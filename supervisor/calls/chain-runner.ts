@@ -2,25 +2,16 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { mayRun } from '../../db/installations/run-rule.ts';
-import { type HookName, PAUSED_MAX_MS } from '../../sdk/contract/protocol.ts';
+import type { HookName } from '../../sdk/contract/protocol.ts';
 import { traced } from '../../service/telemetry/tracing.ts';
 import { unstalledNow } from '../../service/timing/loop-stalls.ts';
 import { type AccountPlugins, findHookLink, listHookLinks } from '../children/account-plugins-cache.ts';
 import type { LogSink } from '../records/log-sink.ts';
 import type { Metrics } from '../records/metrics.ts';
-import {
-  appendStep,
-  type ChainState,
-  chainDeadline,
-  type Fold,
-  foldLink,
-  isOutdated,
-  type LinkResult,
-  linkDeadline,
-  startChain,
-} from './chain.ts';
+import { appendStep, type ChainState, type Fold, foldLink, isOutdated, type LinkResult, startChain } from './chain.ts';
+import { ChainTime } from './chain-time.ts';
 import { digestGuards } from './guards.ts';
-import { type PluginInvoker, pickStack } from './plugin-call.ts';
+import { type PluginInvoker, pickStack, type UncountedTime } from './plugin-call.ts';
 import type { HookRequest } from './plugin-port.ts';
 
 export interface ChainDeps {
@@ -49,6 +40,7 @@ const OUT_OF_TIME: LinkResult = {
   message: 'earlier links used up the chain’s time',
   isOutOfTime: true,
 };
+const NOTHING_UNCOUNTED: UncountedTime = { pausedMs: 0, hostDelayMs: 0 };
 /** Compaction asks one plugin, also where that is uninstalled meanwhile. */
 const ONE_LINK_HOOK: HookName = 'compaction.summarize';
 
@@ -67,10 +59,8 @@ export function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainS
 
 async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
   const { hook } = request;
-  const { budgetNow } = deps.clock ?? realClock;
-  let endsAt = chainDeadline(hook, budgetNow());
-  // The time for which links wait for models or SSH hosts is not taken from the links that follow, up to this limit for all of them.
-  let pausesLeftMs = PAUSED_MAX_MS;
+  // The host's own work between the calls takes no time from the links that follow.
+  const time = new ChainTime(hook);
   const started = performance.now();
   const called = new Set<string>();
   let plugins = await request.loadPlugins();
@@ -80,19 +70,10 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
     const plugin = findNext(listLinks(plugins, request), called, state);
     if (!plugin) break;
     called.add(plugin.installationId);
-    const onPaused = (ms: number): void => {
-      const uncountedMs = Math.min(ms, pausesLeftMs);
-      pausesLeftMs -= uncountedMs;
-      endsAt += uncountedMs;
-    };
-    state = await traceLink(plugin, () => runLink(deps, request, plugin, state, endsAt - budgetNow(), onPaused));
+    state = await traceLink(plugin, () => runLink(deps, request, plugin, state, time));
     if (state.cancelled) break;
-    if (request.completeChange && state.trace.at(-1)?.outcome === 'changed') {
-      const completedFrom = budgetNow();
+    if (request.completeChange && state.trace.at(-1)?.outcome === 'changed')
       state = { ...state, context: await request.completeChange(state.context) };
-      // The host's own work takes no time from the links that follow.
-      endsAt += budgetNow() - completedFrom;
-    }
     if (hook === ONE_LINK_HOOK) break;
     plugins = await request.loadPlugins();
   }
@@ -159,8 +140,7 @@ async function runLink(
   request: ChainRequest,
   plugin: InstalledPlugin,
   state: ChainState,
-  chainBudgetMs: number,
-  onPaused: (ms: number) => void,
+  time: ChainTime,
 ): Promise<ChainState> {
   const { hook, session } = request;
   if (!mayRun(plugin) && !plugin.required) {
@@ -169,23 +149,32 @@ async function runLink(
     // A blocked plugin that is not required counts as not installed: it cancels nothing, even where a failing link does.
     return { ...state, trace: appendStep(state, plugin, 'skipped_unavailable', 0, reason) };
   }
-  const startedAt = (deps.clock ?? realClock).now();
+  const { now, budgetNow } = deps.clock ?? realClock;
+  const startedAt = now();
   const started = performance.now();
   const invocationId = randomUUIDv7();
-  const deadlineAt = linkDeadline(hook, startedAt + chainBudgetMs, startedAt);
+  const budgetMs = time.linkBudgetMs;
+  const deadlineAt = startedAt + budgetMs;
   const onEnd = request.onLink?.(invocationId);
-  const call = () =>
-    deps.invoker.invoke(plugin, {
+  const call = async (): Promise<LinkResult> => {
+    const calledAt = budgetNow();
+    let uncounted: UncountedTime = NOTHING_UNCOUNTED;
+    const answered = await deps.invoker.invoke(plugin, {
       target: { kind: 'hook', name: hook },
       invocationId,
       session,
       deadlineAt,
       context: buildContext(request, plugin, state, { invocationId, at: startedAt, deadlineAt }),
-      onPaused,
+      onUncounted: (ofCall) => {
+        uncounted = ofCall;
+      },
     });
+    time.subtract(budgetNow() - calledAt, uncounted);
+    return answered;
+  };
   let result: LinkResult = OUT_OF_TIME;
   if (!mayRun(plugin)) result = notRunnable(plugin);
-  else if (chainBudgetMs > 0) result = await call();
+  else if (budgetMs > 0) result = await call();
   onEnd?.();
   const ms = Math.round((performance.now() - started) * 1000) / 1000;
   let folded = foldLink(hook, state, plugin, result, ms);

@@ -8,7 +8,7 @@ import type { InstalledPlugin } from '../../db/installations/account-plugins.ts'
 import { describeCancel } from '../../sdk/contract/errors.ts';
 import { describeFieldFault, locateFault } from '../../sdk/contract/field-faults.ts';
 import { isRecord } from '../../sdk/contract/is-record.ts';
-import { limits, SECOND } from '../../sdk/contract/limits.ts';
+import { SECOND } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { type ArgumentFault, type HookName, hookBase, hooks } from '../../sdk/contract/protocol.ts';
 import type { HookRow } from '../../sdk/contract/rows.ts';
@@ -103,14 +103,6 @@ export const startChain = (context: Fields, guards = ''): ChainState => ({
   cancelled: null,
   guards,
 });
-
-/** Deadline of a link that starts now. All times are on the clock of `now`, milliseconds. */
-export const linkDeadline = (hook: HookName, chainDeadline: number, now: number): number =>
-  Math.min(now + hooks[hook].budgetMs, chainDeadline);
-
-/** Deadline of a chain that starts now. Compaction calls one link only and gives it the link's whole budget. */
-export const chainDeadline = (hook: HookName, now: number): number =>
-  now + Math.max(limits.chainBudgetMs, hooks[hook].budgetMs);
 
 /** Applies one link's result to the chain. */
 export function foldLink(hook: HookName, state: ChainState, link: Link, result: LinkResult, ms: number): Fold {

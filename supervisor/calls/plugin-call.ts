@@ -5,6 +5,14 @@ import { type ArgumentFault, surfaces, type Target } from '../../sdk/contract/pr
 import type { DeltaReader } from '../children/answer-deltas.ts';
 import type { LinkResult } from './chain.ts';
 
+/** The parts of a call's time that are not the plugin's fault. They may overlap. Milliseconds. */
+export interface UncountedTime {
+  /** All pauses of its budget. */
+  readonly pausedMs: number;
+  /** What the host was late with in its answers to the plugin's process. */
+  readonly hostDelayMs: number;
+}
+
 export interface PluginCall {
   /** Only this version may answer; absent: any. */
   readonly versionId?: string;
@@ -18,8 +26,8 @@ export interface PluginCall {
   readonly deadlineAt: number;
   /** Receives the deltas of a provider's answer, in order and before the result. */
   readonly onDelta?: DeltaReader | undefined;
-  /** Called before the call ends, if its budget was paused, with the time of all pauses. Milliseconds. */
-  readonly onPaused?: ((ms: number) => void) | undefined;
+  /** Called before the call ends, if a part of its time does not count. */
+  readonly onUncounted?: ((time: UncountedTime) => void) | undefined;
   /** Aborts the call: the handler's `signal` aborts and the caller gets a result at once. */
   readonly signal?: AbortSignal | undefined;
 }

@@ -6,7 +6,7 @@ import { limits } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { control, PAUSED_MAX_MS, type Target } from '../../sdk/contract/protocol.ts';
 import { within } from '../../service/timing/within.ts';
-import { formatSource } from '../calls/plugin-call.ts';
+import { formatSource, type UncountedTime } from '../calls/plugin-call.ts';
 import type { CpuDemand, WatchedProcess } from '../jail/watched-process.ts';
 import { CallSlots } from './call-slots.ts';
 import { type ChildConnection, SentCancellation } from './child-connection.ts';
@@ -29,8 +29,8 @@ export interface InvokeOptions {
   readonly signal?: AbortSignal | undefined;
   /** Receives each delta of the answer when it arrives. Neither it nor the returned function may throw or reject. */
   readonly onDelta?: ((delta: unknown) => PassDelta) | undefined;
-  /** Called before the call settles, if its budget was paused, with the time of all pauses. Milliseconds. */
-  readonly onPaused?: ((ms: number) => void) | undefined;
+  /** Called before the call settles, if a part of its time does not count. */
+  readonly onUncounted?: ((time: UncountedTime) => void) | undefined;
 }
 
 /**
@@ -235,7 +235,7 @@ interface Caller {
  */
 class Call {
   readonly invocationId: string;
-  readonly deadline: Deadline;
+  readonly deadline: FairDeadline;
   /** Whether the caller's promise is settled. */
   isSettled = false;
   /** Whether the child is known to have started the handler. */
@@ -251,7 +251,7 @@ class Call {
   readonly #signal: AbortSignal | undefined;
   readonly #caller: Caller;
   readonly #onDelta: InvokeOptions['onDelta'];
-  readonly #onPaused: InvokeOptions['onPaused'];
+  readonly #onUncounted: InvokeOptions['onUncounted'];
   /** Null: no host call has paused the budget. */
   #pauses: HostCallPauses | null = null;
   #deltas: Disposable | null = null;
@@ -278,7 +278,7 @@ class Call {
     this.#budgetMs = Math.max(options.deadlineAt - Date.now(), 0);
     this.#signal = options.signal;
     this.#onDelta = options.onDelta;
-    this.#onPaused = options.onPaused;
+    this.#onUncounted = options.onUncounted;
     this.#caller = caller;
     this.deadline = new FairDeadline(this.#budgetMs, calls, BUDGET_FACTOR_MAX, () => this.#expireAfterTurn());
     this.#signal?.addEventListener('abort', this.abandon, { once: true });
@@ -427,8 +427,8 @@ class Call {
     if (this.isSettled) return;
     this.isSettled = true;
     this.#signal?.removeEventListener('abort', this.abandon);
-    const { pausedMs } = this.deadline;
-    if (pausedMs > 0) this.#onPaused?.(pausedMs);
+    const { pausedMs, hostDelayMs } = this.deadline;
+    if (pausedMs > 0 || hostDelayMs > 0) this.#onUncounted?.({ pausedMs, hostDelayMs });
     if (outcome instanceof ChildError) this.#caller.reject(outcome);
     else this.#caller.resolve(outcome);
   }

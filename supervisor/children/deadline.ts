@@ -221,12 +221,16 @@ export class FairDeadline extends Deadline {
     this.#hostDelayBeforeMs = process.hostDelayMs ?? 0;
   }
 
+  /** What the host was late with since the start of the budget. Milliseconds. */
+  get hostDelayMs(): number {
+    return (this.#process.hostDelayMs ?? 0) - this.#hostDelayBeforeMs;
+  }
+
   protected override end(): void {
     const demand = this.#process.cpuDemand();
     if (this.#watch === null) {
       // Measured in the first part of the budget, too, where the process is not watched.
-      const delayMs = (this.#process.hostDelayMs ?? 0) - this.#hostDelayBeforeMs;
-      const addedMs = Math.min(delayMs, this.#watchedMs, this.#addableMs);
+      const addedMs = Math.min(this.hostDelayMs, this.#watchedMs, this.#addableMs);
       this.#addableMs -= addedMs;
       this.#extendWatched(this.#watchedMs + addedMs, demand, demand);
     } else {

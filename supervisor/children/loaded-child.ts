@@ -205,7 +205,7 @@ export class LoadedChild {
         deadlineAt: call.deadlineAt,
         signal: deltas?.signal ?? call.signal,
         onDelta: deltas?.receive,
-        onPaused: call.onPaused,
+        onUncounted: call.onUncounted,
       });
       this.answered += 1;
       const result = this.#finishResult(fromOutcome(outcome));

@@ -24,12 +24,15 @@ const accountWith = (hook: HookName, count: number, required = false) =>
     }),
   );
 
-/** Runs a chain. Each link takes as long as `takes` returns. The first one waits for a model for the last `waitedMs` of that. */
+/**
+ * Runs a chain. Each link takes as long as `takes` returns. The first one waits for a model for the last `waitedMs` of that. The host is
+ * late by `lateMs` in each. Each look for the account's plugins takes `loadMs`.
+ */
 async function run(
   hook: HookName,
   takes: (call: PluginCall, now: number) => number,
   result: LinkResult,
-  { required = false, waitedMs = 0 } = {},
+  { required = false, waitedMs = 0, lateMs = 0, loadMs = 0 } = {},
 ) {
   const clock = { now: START };
   const calls: { readonly at: number; readonly call: PluginCall }[] = [];
@@ -37,7 +40,7 @@ async function run(
     invoke: async (_plugin: InstalledPlugin, call: PluginCall) => {
       calls.push({ at: clock.now, call });
       clock.now += takes(call, clock.now);
-      if (waitedMs > 0 && calls.length === 1) call.onPaused?.(waitedMs);
+      call.onUncounted?.({ pausedMs: calls.length === 1 ? waitedMs : 0, hostDelayMs: lateMs });
       return result;
     },
   };
@@ -47,7 +50,10 @@ async function run(
   const deps = { invoker, ...unrecorded, clock: { now, budgetNow: now } };
   const state = await runChain(deps, {
     hook,
-    loadPlugins: () => plugins,
+    loadPlugins: () => {
+      clock.now += loadMs;
+      return plugins;
+    },
     session: null,
     trigger: 'user',
     context,
@@ -109,6 +115,21 @@ for (const [name, row] of Object.entries(hooks) as [HookName, HookRow][]) {
     const takes = (_call: PluginCall, now: number) => (now === START ? PAUSED_MAX_MS + wholeMs : 0);
     const { calls } = await run(name, takes, SILENT, { waitedMs: PAUSED_MAX_MS + wholeMs });
     t.equal(calls.length, 1);
+  });
+
+  t.test(`${name}: what the host is late with takes no time from the links that follow, within limits`, async (t) => {
+    const each = wholeMs / 4;
+    const delayed = await run(name, () => each, SILENT, { required: true, lateMs: each - 1 });
+    t.ok(delayed.state.trace.every(({ outcome }) => outcome === 'unchanged'));
+    t.equal(delayed.calls.length, linkCount);
+    const { calls } = await run(name, () => wholeMs, SILENT, { lateMs: wholeMs });
+    t.equal(calls.length, Math.min(2, linkCount), `${wholeMs} ms in all`);
+  });
+
+  t.test(`${name}: the host's look for the plugins takes no time from the links`, async (t) => {
+    const { calls, state } = await run(name, () => 0, SILENT, { required: true, loadMs: wholeMs });
+    t.equal(calls.length, linkCount);
+    t.equal(state.cancelled, null);
   });
 
   t.test(`${name}: a slow link leaves no time to the links that follow`, async (t) => {

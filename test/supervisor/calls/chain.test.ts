@@ -5,14 +5,13 @@ import { type HookName, hookBase, hooks } from '../../../sdk/contract/protocol.t
 import type { HookRow } from '../../../sdk/contract/rows.ts';
 import {
   type ChainState,
-  chainDeadline,
   type Fields,
   foldLink,
   type LinkResult,
-  linkDeadline,
   linkOutcomes,
   startChain,
 } from '../../../supervisor/calls/chain.ts';
+import { ChainTime } from '../../../supervisor/calls/chain-time.ts';
 import { callSurface } from '../../../supervisor/calls/surface-call.ts';
 import { amount, seed } from '../../runner/soak.ts';
 
@@ -180,10 +179,15 @@ t.test('a required link that did not run or failed cancels every hook, and the r
 });
 
 t.test('time: a link’s own budget within the chain’s', async (t) => {
-  t.equal(chainDeadline('middleware.systemPrompt', 1_000), 16_000);
-  t.equal(chainDeadline('compaction.summarize', 1_000), 61_000);
-  t.equal(linkDeadline('middleware.systemPrompt', 16_000, 1_000), 4_000);
-  t.equal(linkDeadline('middleware.inboundMessage', 16_000, 15_000), 16_000);
+  t.equal(new ChainTime('compaction.summarize').linkBudgetMs, 60_000);
+  const time = new ChainTime('middleware.inboundMessage');
+  t.equal(time.linkBudgetMs, 5_000);
+  time.subtract(14_000, { pausedMs: 0, hostDelayMs: 0 });
+  t.equal(time.linkBudgetMs, 1_000);
+  time.subtract(2_000, { pausedMs: 1_500, hostDelayMs: 2_000 });
+  t.equal(time.linkBudgetMs, 1_000, 'no more than the call took');
+  time.subtract(2_000, { pausedMs: 0, hostDelayMs: 0 });
+  t.equal(time.linkBudgetMs, 0);
 });
 
 const anyResult: fc.Arbitrary<LinkResult> = fc.oneof(

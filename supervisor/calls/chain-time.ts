@@ -1,0 +1,37 @@
+/** The time that is left to the links of a chain. */
+import { limits } from '../../sdk/contract/limits.ts';
+import { type HookName, hooks, PAUSED_MAX_MS } from '../../sdk/contract/protocol.ts';
+import type { UncountedTime } from './plugin-call.ts';
+
+/** What the host is late with makes a chain at most this many times as long, as it does a call. */
+const FACTOR_MAX = 2;
+
+/** All times in milliseconds. */
+export class ChainTime {
+  readonly #linkMs: number;
+  #leftMs: number;
+  #pausesLeftMs = PAUSED_MAX_MS;
+  #hostDelaysLeftMs: number;
+
+  /** Compaction calls one link only and gives it the link's whole budget. */
+  constructor(hook: HookName) {
+    this.#linkMs = hooks[hook].budgetMs;
+    this.#leftMs = Math.max(limits.chainBudgetMs, this.#linkMs);
+    this.#hostDelaysLeftMs = this.#leftMs * (FACTOR_MAX - 1);
+  }
+
+  /** The budget of a link that starts now. 0: no time is left. */
+  get linkBudgetMs(): number {
+    return Math.max(Math.min(this.#linkMs, this.#leftMs), 0);
+  }
+
+  /** Takes the time of a call from the links that follow. What does not count is limited for all links together. */
+  subtract(tookMs: number, { pausedMs, hostDelayMs }: UncountedTime): void {
+    const pauses = Math.min(pausedMs, tookMs, this.#pausesLeftMs);
+    // The host may have been late during the pauses, too.
+    const delays = Math.min(hostDelayMs, tookMs - pauses, this.#hostDelaysLeftMs);
+    this.#pausesLeftMs -= pauses;
+    this.#hostDelaysLeftMs -= delays;
+    this.#leftMs -= tookMs - pauses - delays;
+  }
+}
