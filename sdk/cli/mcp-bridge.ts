@@ -176,7 +176,7 @@ export class McpBridge {
     } catch {}
   }
 
-  /** Notifies the client that the lists may have changed while the service could not. */
+  /** Notifies the client that the lists may have changed before the MCP session began. */
   #announceLists(): void {
     for (const list of ['tools', 'prompts', 'resources'])
       this.#options.send({ jsonrpc: '2.0', method: `notifications/${list}/list_changed` });
@@ -197,10 +197,12 @@ export class McpBridge {
     }
   }
 
-  /** Forwards the notifications of the server until the MCP session ends. Never rejects. */
+  /**
+   * Forwards the notifications of the server until the MCP session ends. When the stream is opened again, the server notifies the client
+   * that the lists may have changed. Never rejects.
+   */
   async #followNotifications(session: Promise<Headers>, headers: Headers): Promise<void> {
     const { signal } = this.#ended;
-    let isReopened = false;
     const open = async (lastId: string | undefined) => {
       const response = await this.#transport.open({
         method: 'GET',
@@ -208,8 +210,6 @@ export class McpBridge {
         signal,
         headers: { accept: 'text/event-stream', ...headers, ...(lastId ? { 'last-event-id': lastId } : {}) },
       });
-      if (isReopened) this.#announceLists();
-      isReopened = true;
       return response.body;
     };
     try {
