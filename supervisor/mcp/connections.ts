@@ -207,7 +207,7 @@ export class McpConnections {
     try {
       for (const connection of [...this.#open.values()]) {
         const isIdle = connection.running === 0 && connection.lastUsedAt < idleSince;
-        if (isIdle || (await this.#isSessionDeleted(connection.session))) await connection.close();
+        if (isIdle || (await this.#isSessionDeleted(connection.session))) void connection.close();
       }
     } finally {
       this.#isSweeping = false;

@@ -54,9 +54,13 @@ t.test('the connections of deleted sessions are closed, with their streams', asy
   );
   t.equal(stream?.status, 200);
   await Promise.all([open('kept'), open('unreadable')]);
-  deleted.add('deleted');
+  const stuck = await open('stuck');
+  if (stuck) stuck.close = () => new Promise(() => undefined);
+  deleted.add('deleted').add('stuck');
   await Promise.all([connections.sweep(), connections.sweep()]);
-  t.same(looked, ['deleted', 'kept', 'unreadable'], 'a sweep does not begin before the last one has ended');
+  t.same(looked, ['deleted', 'kept', 'unreadable', 'stuck'], 'a sweep does not begin before the last one has ended');
   t.equal(await stream?.text(), '', 'it has ended');
-  t.equal(watchers.size, 2);
+  t.equal(watchers.size, 3);
+  await connections.sweep();
+  t.equal(looked.length, 7, 'a close that does not end holds up no sweep');
 });
