@@ -38,7 +38,7 @@ export const apiSettings = {
     1,
     1_000_000,
     1_024,
-    'Maximum size of webhook requests stored on disk while the database is unavailable. Beyond it, vendors get 503. While it holds requests of several accounts, each gets at most two thirds of it.',
+    'Maximum size of webhook requests stored on disk while the database is unavailable. Beyond it, vendors get 503. Where several accounts have webhook addresses, each gets at most two thirds of it.',
     'megabytes',
   ),
   PLUGINS_PER_ACCOUNT: wholeNumber(1, 100_000, 1_000, 'Maximum number of plugins that one account owns.'),
