@@ -1,5 +1,6 @@
 /** Finds the user's own plugins, versions and installations by slug or id. */
 import { CommandError } from './failure.ts';
+import { suggestNearName } from './nearest-name.ts';
 import type { Rest } from './rest.ts';
 import type { Installation, Plugin, PluginDetail, Version } from './rest-types.ts';
 
@@ -15,8 +16,13 @@ export async function findPlugin(rest: Rest, slug: string): Promise<PluginDetail
 export async function requirePlugin(rest: Rest, slug: string): Promise<PluginDetail> {
   const plugin = await findPlugin(rest, slug);
   if (plugin) return plugin;
-  const message = `You have no plugin “${slug}” at ${rest.url}. Publish it first, or pass another slug.`;
-  throw new CommandError('not_found', message);
+  const own = await rest.getAll<Plugin>('/plugins');
+  const near = suggestNearName(
+    slug,
+    own.map((one) => one.slug),
+  );
+  const advice = near === '' ? 'Publish it first, or pass another slug.' : `${near} Otherwise, publish it first.`;
+  throw new CommandError('not_found', `You have no plugin “${slug}” at ${rest.url}. ${advice}`);
 }
 
 /** @returns the version, without its capabilities if the service left them out @throws CommandError if it is not found */
@@ -45,5 +51,10 @@ export async function requireInstallation(rest: Rest, slugOrId: string, installO
   const found = all.find(({ slug, id }) => slug === slugOrId || id === slugOrId);
   if (found) return found;
   const install = `bulkhead install ${slugOrId} ${installOption}`.trimEnd();
-  throw new CommandError('not_found', `“${slugOrId}” is not installed at ${rest.url}. Run \`${install}\`.`);
+  const near = suggestNearName(
+    slugOrId,
+    all.map(({ slug }) => slug),
+  );
+  const advice = near === '' ? 'Run' : `${near} Otherwise, run`;
+  throw new CommandError('not_found', `“${slugOrId}” is not installed at ${rest.url}. ${advice} \`${install}\`.`);
 }

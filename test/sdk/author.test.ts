@@ -412,6 +412,10 @@ soakTest(t, 'install --pin and --latest move an installed plugin', async (t) => 
 });
 
 t.test('list, delist, yank and status', async (t) => {
+  t.match(await typed(['list', 'wordcount']), {
+    code: 1,
+    stderr: /^error You have no plugin “wordcount” at \S+ Did you mean “word-count”\? Otherwise, publish it first\.\n$/,
+  });
   t.match(await typed(['list'], here), { code: 0, stdout: /word-count is in the catalog/ });
   const last = await typed(['yank', '1.0.0'], here);
   t.match(last, { code: 1, stderr: /last version/ });
@@ -494,6 +498,12 @@ t.test('configure names what is missing and requires a plugin, accept shows the 
   t.match(set, { code: 0, stdout: /\ninbox: required, ready\n$/ }, set.stderr);
   for (const name of ['webhookSecret', 'apiToken'])
     t.match(set.stdout, new RegExp(`^What inbox does with what you enter:\n[^]*secret “${name}”`), 'the use is shown');
+  const masked = await typed(['configure', 'inbox', '--secret', 'webhookSecret=s3cret', '--secret', 'apiToken'], {
+    env,
+  });
+  const short = /warning The value of apiToken is shorter than 6 characters, so it is not masked in what/;
+  t.match(masked, { code: 0, stdout: short }, masked.stderr);
+  t.notMatch(masked.stdout, 'The value of webhookSecret');
   const empty =
     'error The value of the secret apiToken is empty. Pass a value. To remove the secret, pass `--forget apiToken`.\n';
   for (const [given, variable] of [
@@ -630,7 +640,14 @@ t.test('deliveries are counted, shown with headers and body, and replayed togeth
     const missing = await typed(['delivery', 'nothing', '--slug', owner]);
     t.match(missing, { code: 1, stderr: /does not have a delivery nothing/ });
   }
-  t.match(await typed(['delivery', 'dead 1', '--slug', 'other']), { code: 1, stderr: /“other” is not installed/ });
+  t.match(await typed(['delivery', 'dead 1', '--slug', 'other']), {
+    code: 1,
+    stderr: /“other” is not installed at \S+ Run/,
+  });
+  t.match(await typed(['delivery', 'dead 1', '--slug', 'inbx']), {
+    code: 1,
+    stderr: /“inbx” is not installed at \S+ Did you mean “inbox”\? Otherwise, run `bulkhead install inbx`\.\n$/,
+  });
   t.match(await typed(['delivery', 'nothing']), { code: 1, stderr: /No installed plugin has a delivery nothing/ });
   t.match(await typed(['replay']), { code: 2, stderr: /Pass either the id of a delivery, or --dead and --slug/ });
   t.match(await typed(['replay', '--dead']), { code: 2, stderr: /bulkhead replay --dead --slug <slug>/ });

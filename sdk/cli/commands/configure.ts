@@ -1,5 +1,6 @@
 /** `bulkhead configure`: sets settings and secrets of an installation, and whether it is required. */
 import { hasRequiredChecks } from '../../contract/ending-checks.ts';
+import { MASKED_MIN_CHARS } from '../../contract/limits.ts';
 import { hasCode } from '../../session/transport.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import { describeCondition } from '../condition-text.ts';
@@ -49,6 +50,11 @@ export const configure: Command = {
         const advice = `Pass a value. To remove the secret, pass \`--forget ${name}\`.`;
         throw new CommandError('usage', `The value of the secret ${name} is empty. ${advice}`);
       }
+      // As the supervisor masks it: without white space around it.
+      if (value.trim().length < MASKED_MIN_CHARS)
+        context.output.printWarning(
+          `The value of ${name} is shorter than ${MASKED_MIN_CHARS} characters, so it is not masked in what the plugin writes, such as its log.`,
+        );
       secrets[name] = value;
     }
     for (const name of args.list('forget')) secrets[name] = null;
