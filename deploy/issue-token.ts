@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { findOrCreateAccount } from '../db/accounts/accounts.ts';
 import { changeOperator } from '../db/accounts/moderation.ts';
-import { requireCluster } from '../db/cluster/cluster-record.ts';
+import { requireClusterForCommand } from '../db/cluster/cluster-record.ts';
 import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { label } from '../sdk/contract/manifest.ts';
@@ -134,7 +134,7 @@ async function issue(
   try {
     // A token of a new key would be accepted nowhere.
     const member = await describeMember(pool, settings);
-    await requireCluster(pool, member);
+    await requireClusterForCommand(pool, member);
     const account = await findOrCreateAccount(pool, user);
     // Two names may look the same in a list, and a new account is empty.
     if (account.name !== user)

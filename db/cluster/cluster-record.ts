@@ -120,11 +120,17 @@ async function describeMismatch(compare: () => Promise<void>): Promise<string | 
 }
 
 /**
- * Call it before a command writes keys. Processes that started without a cluster key could not open a key that is sealed under it.
+ * `requireCluster` for a command. A service may be the first process with a cluster key and records which one it is. A command may not:
+ * it would seal the key files under that key, and processes with another key, or without one, could not open them.
  *
- * @throws ClusterMismatchError when these keys are sealed and the processes of this database use key files
+ * @throws ClusterMismatchError also when these keys are sealed and the processes of this database use key files
  */
-export async function requireStartWithClusterKey(pool: Pool, { fingerprint }: KeyStore): Promise<void> {
+export async function requireClusterForCommand(pool: Pool, member: Member): Promise<BlobStoreUnavailableError | null> {
+  await requireStartWithClusterKey(pool, member.keys);
+  return requireCluster(pool, member);
+}
+
+async function requireStartWithClusterKey(pool: Pool, { fingerprint }: KeyStore): Promise<void> {
   const expected = (await readClusterRow(pool))?.keyFingerprint ?? null;
   if (fingerprint === null || expected !== null) return;
   throw new ClusterMismatchError(

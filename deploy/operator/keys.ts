@@ -7,8 +7,7 @@ import {
   findBlobMismatch,
   findClusterMismatch,
   type Member,
-  requireCluster,
-  requireStartWithClusterKey,
+  requireClusterForCommand,
 } from '../../db/cluster/cluster-record.ts';
 import { excludeProcesses } from '../../db/cluster/running-processes.ts';
 import type { KeyStore } from '../../db/files/key-files.ts';
@@ -38,9 +37,7 @@ const COPIES =
 /** A new key in a folder that is not the cluster's would be the newest recorded one, without which no process starts. */
 async function openClusterKeys(pool: Pool, settings: SharedSettings): Promise<KeyStore> {
   const member = await describeMember(pool, settings);
-  // First: `requireCluster` seals the key files under the cluster key.
-  await requireStartWithClusterKey(pool, member.keys);
-  await requireCluster(pool, member);
+  await requireClusterForCommand(pool, member);
   return member.keys;
 }
 

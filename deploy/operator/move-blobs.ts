@@ -2,7 +2,7 @@
 import type { Pool } from 'pg';
 import { describeLost, isBlobLost } from '../../db/backup/blob-check.ts';
 import { findLongFile, listUsedBlobs } from '../../db/catalog/versions.ts';
-import { markNewPlace, requireCluster, setBlobPlace } from '../../db/cluster/cluster-record.ts';
+import { markNewPlace, requireClusterForCommand, setBlobPlace } from '../../db/cluster/cluster-record.ts';
 import { excludeProcesses } from '../../db/cluster/running-processes.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import { ROW_MAX_BYTES } from '../../db/files/shared-blobs.ts';
@@ -26,7 +26,7 @@ export const moveBlobs: OperatorCommand = {
     const to = { ...settings, BLOBS: parsed.data };
     const { pool } = await currentDatabase();
     // After a move whose BLOBS was not set, this names the setting.
-    const unread = await requireCluster(pool, await describeMember(pool, settings));
+    const unread = await requireClusterForCommand(pool, await describeMember(pool, settings));
     if (unread !== null) throw unread;
     if (to.BLOBS === settings.BLOBS) throw new Error(`The blobs are in ${to.BLOBS} already.`);
     // Rows name the key of an object, not its bucket.

@@ -389,15 +389,22 @@ t.test('with the key of the cluster a second machine needs the database only', a
   });
 });
 
-t.test('a backup with key files is checked also by a process that has a cluster key', async (t) => {
-  const file = join(await temporaryFolder(t), 'file.backup');
-  const withKey = { ...env, CLUSTER_KEY: randomBytes(32).toString('base64') };
-  t.match(await operator(withKey, 'backup', file), { code: 0, stdout: / and the keys to its secrets\.\n$/ });
-  t.match(await operator(withKey, 'check-backup', file), {
-    code: 0,
-    stdout: /files and 1 secrets, which could be decrypted/,
-  });
-});
+t.test(
+  'before any process has started with a cluster key, a backup is checked with one, and no key is sealed',
+  async (t) => {
+    const file = join(await temporaryFolder(t), 'file.backup');
+    const withKey = { ...env, CLUSTER_KEY: randomBytes(32).toString('base64') };
+    t.match(await operator(withKey, 'backup', file), { code: 0, stdout: / and the keys to its secrets\.\n$/ });
+    t.match(await operator(withKey, 'check-backup', file), {
+      code: 0,
+      stdout: /files and 1 secrets, which could be decrypted/,
+    });
+    t.match(await operator(withKey, 'move-blobs', 'database'), {
+      code: 1,
+      stderr: /^This command has a cluster key, but no process of this database has started with one/,
+    });
+  },
+);
 
 t.test('lost keys are accepted, and secrets open again when their key comes back', async (t) => {
   const DATA_DIR = await copyDataDir();

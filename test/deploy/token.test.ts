@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -47,6 +49,20 @@ t.test('the composed and the decomposed form of a name are one account', async (
     { name: 'Jörg'.normalize('NFC') },
   ]);
 });
+
+t.test(
+  'seals no key under a cluster key that no process has started with, such as that of a mistyped file',
+  async (t) => {
+    await issueToken(['ann'], () => ({ DATA_DIR, DATABASE_URL: url }));
+    const CLUSTER_KEY_FILE = join(await temporaryFolder(t), 'other.key');
+    await writeFile(CLUSTER_KEY_FILE, randomBytes(32).toString('base64'));
+    await t.rejects(
+      issueToken(['ann'], () => ({ DATA_DIR, DATABASE_URL: url, CLUSTER_KEY_FILE })),
+      { message: /^This command has a cluster key, but no process of this database has started with one/ },
+    );
+    t.equal((await pool.query('SELECT FROM recorded_keys WHERE sealed IS NOT NULL')).rowCount, 0);
+  },
+);
 
 t.test('says so if the name belongs to an account of another issuer', async (t) => {
   await findOrCreateAccount(pool, 'bob', 'https://issuer.example');
