@@ -13,6 +13,8 @@ import { importTables, listMigrations, listTables } from './tables.ts';
 /** Files between two progress lines. */
 const PROGRESS_EVERY = 1_000;
 const CONNECTION = { application_name: 'bulkhead-restore' };
+/** Held by a restore until it ends. */
+const RESTORE_LOCK = 'bulkhead restore';
 
 const NEWER_BACKUP = 'The backup was written by a newer release of Bulkhead. Use that release.';
 const OTHER_TABLES =
@@ -44,14 +46,31 @@ export async function beginRestore(dataDir: string, manifest: Manifest): Promise
  *
  * @param url a `postgres://` address of an empty database
  * @param setting that leads to the database, for the error
- * @throws BackupError, before any change, when the target is not empty
+ * @throws BackupError, before any change, when the target is not empty or another restore into it is under way
  */
-export async function restoreBackup(
+export function restoreBackup(
   archive: Archive,
   url: string,
   dataDir: string,
   onProgress: Progress,
   setting = 'DATABASE_URL',
+): Promise<RestoreSummary> {
+  return withConnection(url, CONNECTION, async (client) => {
+    const sql = 'SELECT pg_try_advisory_lock(hashtextextended($1, 0))';
+    if (await findValue<boolean>(client, sql, [RESTORE_LOCK]))
+      return restoreLocked(archive, url, dataDir, onProgress, setting);
+    throw new BackupError(
+      `Another restore into the database of ${setting} is under way. Wait until it ends, or restore into another empty database.`,
+    );
+  });
+}
+
+async function restoreLocked(
+  archive: Archive,
+  url: string,
+  dataDir: string,
+  onProgress: Progress,
+  setting: string,
 ): Promise<RestoreSummary> {
   const { manifest } = archive;
   const { at, tables, files } = manifest;

@@ -83,6 +83,28 @@ for (const [name, end] of listCases(KILLED, 'after its rows are committed')) {
   });
 }
 
+t.test('of two restores into one database, the second one is refused and changes nothing', async (t) => {
+  const { pool, url } = await emptyDatabase(t);
+  await using archive = await openArchive(path, ignore);
+  const dataDir = await temporaryFolder(t);
+  const second = async () => {
+    await t.rejects(restore(url, dataDir, path, ignore), {
+      name: 'BackupError',
+      message: /^Another restore into the database of DATABASE_URL is under way\. Wait until it ends, or/,
+    });
+    t.same(await readdir(dataDir), []);
+  };
+  let tried: Promise<void> | undefined;
+  const read = async (entry: string) => {
+    tried ??= second();
+    await tried;
+    return archive.read(entry);
+  };
+  await restoreBackup({ ...archive, read }, url, await temporaryFolder(t), ignore);
+  t.ok(tried);
+  t.equal((await pool.query('SELECT FROM accounts')).rowCount, 1);
+});
+
 await soakTest(
   t,
   'tables without rows are filled if they are those of the backup, and left alone if not',
