@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { findOrCreateAccount } from '../db/accounts/accounts.ts';
 import { changeOperator } from '../db/accounts/moderation.ts';
 import { requireClusterForCommand } from '../db/cluster/cluster-record.ts';
+import { explainDenied } from '../db/files/data-dir.ts';
 import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { label } from '../sdk/contract/manifest.ts';
@@ -95,6 +96,8 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
       operator: values.operator,
       linkTo: values.link ? publicUrl(settings) : null,
     });
+  } catch (error) {
+    throw await explainDenied(error, settings.DATA_DIR);
   } finally {
     await database.release();
   }

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { findOrCreateAccount, hasOperator, setOperator } from '../db/accounts/accounts.ts';
-import { ignoreMissing, makeDataDir } from '../db/files/data-dir.ts';
+import { explainDenied, ignoreMissing, makeDataDir } from '../db/files/data-dir.ts';
 import { migrate } from '../db/postgres/migrate.ts';
 import { openPool } from '../db/postgres/pool.ts';
 import { issueSignInLink } from '../service/identity/console-sessions.ts';
@@ -178,7 +178,9 @@ async function buildSite(name: string, builder: string): Promise<void> {
 
 async function startDatabase({ DATA_DIR, DATABASE_CONNECTIONS }: SharedSettings): Promise<string> {
   printLine('starting PostgreSQL');
-  const database = await keepDatabase(DATA_DIR, DATABASE_CONNECTIONS, printLine);
+  const database = await keepDatabase(DATA_DIR, DATABASE_CONNECTIONS, printLine).catch(async (error: unknown) => {
+    throw await explainDenied(error, DATA_DIR);
+  });
   running.push({ name: 'PostgreSQL', stop: () => database.stop() });
   // A stop that was requested meanwhile did not find PostgreSQL in the list.
   if (stopping !== undefined) await stopRunning();

@@ -7,7 +7,7 @@ import { basename, dirname, join } from 'node:path';
 import { type PassThrough, type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { ZipFile } from 'yazl';
-import { syncPath } from '../files/data-dir.ts';
+import { isDiskFull, syncPath } from '../files/data-dir.ts';
 import { BackupError } from './format.ts';
 
 /** File systems without hard links: FAT and exFAT, many of FUSE (a mounted bucket), and some shares of SMB. */
@@ -102,6 +102,8 @@ const createExistsError = (path: string): BackupError =>
 /** Advice to the operator about an error of the file system. */
 function explainFileError(error: unknown, path: string, suffix: string): unknown {
   const folder = dirname(path);
+  if (isDiskFull(error))
+    return new BackupError(`The folder ${folder} is full: make room, or choose another one. Nothing was kept.`);
   switch ((error as NodeJS.ErrnoException).code) {
     case 'ENOENT':
       return new BackupError(`The folder ${folder} does not exist: create it, or choose another one.`);
@@ -113,17 +115,18 @@ function explainFileError(error: unknown, path: string, suffix: string): unknown
       return new BackupError(
         `${path} is too long, because its name ends in ${suffix} until it is complete: shorten it.`,
       );
-    case 'ENOSPC':
-    case 'EDQUOT':
-      return new BackupError(`The folder ${folder} is full: make room, or choose another one. Nothing was kept.`);
     case 'EFBIG':
       return new BackupError(
         `${path} is larger than a file may be in ${folder}: raise the file size limit of this process (ulimit -f), or choose a folder of another file system; FAT holds files of up to 4 GiB. Nothing was kept.`,
       );
     case 'EACCES':
     case 'EPERM':
+      // A command of root runs as the owner of DATA_DIR, who may not write into the folders of root.
+      return new BackupError(
+        `The folder ${folder} cannot be written by user ${process.geteuid?.()}, as whom this command runs: choose another one, or let that user write there.`,
+      );
     case 'EROFS':
-      return new BackupError(`The folder ${folder} cannot be written: choose another one, or change its permissions.`);
+      return new BackupError(`The folder ${folder} is read-only: choose another one.`);
     default:
       return error;
   }

@@ -8,7 +8,7 @@ const COMMAND_WAIT_MS = 60_000;
 /** The holder of the lock has written `owner.json` after this time. Milliseconds. */
 const OWNER_WRITE_MS = 500;
 const POLL_MS = 50;
-/** Codes of a disk without room. */
+/** Codes of a disk, or of a user's share of it, without room. */
 const FULL = ['ENOSPC', 'EDQUOT'];
 
 /**
@@ -40,10 +40,9 @@ export async function makeDataDir(dataDir: string): Promise<void> {
   try {
     await writeFile(probe, '1', { mode: 0o600 });
   } catch (error) {
-    const { code = '' } = error as NodeJS.ErrnoException;
-    const remedy = FULL.includes(code) ? 'make room there' : 'run this as its owner';
+    const remedy = isDiskFull(error) ? 'make room there' : 'run this as its owner';
     throw new Error(
-      `DATA_DIR ${dataDir} cannot be written (${code}): ${remedy}, or set DATA_DIR to a folder that this user can write.`,
+      `DATA_DIR ${dataDir} cannot be written (${readCode(error)}): ${remedy}, or set DATA_DIR to a folder that this user can write.`,
     );
   } finally {
     await rm(probe, { force: true }).catch(() => undefined);
@@ -112,6 +111,39 @@ export async function replaceFile(path: string, content: string): Promise<void> 
   await writeFile(next, content, { mode: 0o600, flush: true });
   await rename(next, path);
 }
+
+const readCode = (error: unknown): string => (error as NodeJS.ErrnoException | undefined)?.code ?? '';
+
+export const isDiskFull = (error: unknown): boolean => FULL.includes(readCode(error));
+
+/** Whether a file could not be written because its file system is full or read-only, until the operator repairs it. */
+export const isDiskUnwritable = (error: unknown): boolean => isDiskFull(error) || readCode(error) === 'EROFS';
+
+/**
+ * Names the file of another user because of which a file in `DATA_DIR` could not be used. A command of root creates such files if it ran
+ * before `DATA_DIR` had its owner.
+ *
+ * @returns other errors as they are
+ */
+export async function explainDenied(error: unknown, dataDir: string): Promise<unknown> {
+  const path = (error as NodeJS.ErrnoException | undefined)?.path ?? '';
+  const folder = resolve(dataDir);
+  if (readCode(error) !== 'EACCES' || !`${resolve(path)}/`.startsWith(`${folder}/`)) return error;
+  const place = await findVisible(resolve(path));
+  const { uid } = await stat(place);
+  if (uid === process.geteuid?.()) return error;
+  return new Error(
+    `${path} cannot be used (EACCES): ${place} belongs to user ${uid}. Run chown -R <user> ${folder} as root, with the user who runs the service.`,
+    { cause: error },
+  );
+}
+
+/** The path, or the nearest folder above it that exists and that this user can see. */
+const findVisible = (path: string): Promise<string> =>
+  stat(path).then(
+    () => path,
+    () => findVisible(dirname(path)),
+  );
 
 /** For `catch` of a read: null if the file or folder does not exist. */
 export function ignoreMissing(error: NodeJS.ErrnoException): null {

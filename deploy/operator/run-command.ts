@@ -1,6 +1,7 @@
 /** Parses an operator's command line, runs the command and prints its result. */
 import { parseArgs } from 'node:util';
 import type { Pool } from 'pg';
+import { explainDenied } from '../../db/files/data-dir.ts';
 import { isMissingObject } from '../../db/postgres/database-errors.ts';
 import { listMissingMigrations } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
@@ -183,7 +184,7 @@ async function withContext(
   } catch (error) {
     throw isMissingObject(error) && opened !== undefined
       ? await explainOldTables((await opened).pool, settings.DATA_DIR)
-      : error;
+      : await explainDenied(error, settings.DATA_DIR);
   } finally {
     for (const close of closers.reverse()) await close();
   }

@@ -2,6 +2,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
 import { BlobStoreUnavailableError } from '../../db/files/blob-errors.ts';
+import { isDiskUnwritable } from '../../db/files/data-dir.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
 import { Problem, type ProblemCode, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, type ProblemBody, problemBody } from '../../sdk/contract/problem-body.ts';
@@ -19,9 +20,6 @@ export const LOCATIONS_MAX = 50;
 const UNAVAILABLE_RETRY_AFTER_S = 5;
 const BUSY_RETRY_AFTER_S = 1;
 const JSON_TYPE = 'application/json';
-
-/** Codes of a file system that takes no writes, until the operator repairs it. */
-const UNWRITABLE = ['ENOSPC', 'EDQUOT', 'EROFS'];
 
 /** Framework errors by code. Other codes are mapped by their HTTP status. */
 const FRAMEWORK: Readonly<Record<string, [ProblemCode, string]>> = {
@@ -73,10 +71,6 @@ export function toProblem(error: unknown): Problem {
   if (hasZodFastifySchemaValidationErrors(error)) return fromValidation(error);
   return fromFramework(error) ?? fromDatabase(error) ?? createInternalProblem();
 }
-
-/** Whether a file could not be written because its file system is full or read-only. */
-const isDiskUnwritable = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && UNWRITABLE.includes(String(error.code));
 
 const createUnavailable = (what: string, retryAfter = UNAVAILABLE_RETRY_AFTER_S): Problem =>
   new Problem('unavailable', `${what}. Retry shortly.`, { retryAfter });

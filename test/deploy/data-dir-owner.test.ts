@@ -72,6 +72,17 @@ t.test('root acts as the owner of DATA_DIR, or refuses', { skip }, async (t) => 
     code: 1,
     stderr: `${backup} cannot be read (EACCES): let the user who owns DATA_DIR read it.\n`,
   });
+  const folder = await temporaryFolder(t);
+  t.match(await operatorProcess({ DATA_DIR }, 'backup', join(folder, 'y.backup')), {
+    code: 1,
+    stderr: `The folder ${folder} cannot be written by user ${OWNER}, as whom this command runs: choose another one, or let that user write there.\n`,
+  });
+  const log = join(DATA_DIR, 'postgres.log');
+  await chown(log, 0, 0);
+  t.match(await (await startOnly({ DATA_DIR })).exited, {
+    code: 1,
+    stderr: `${log} cannot be used (EACCES): ${log} belongs to user 0. Run chown -R <user> ${DATA_DIR} as root, with the user who runs the service.\n`,
+  });
 });
 
 t.test('a user who may not read and write DATA_DIR is advised to act as its owner', { skip }, async (t) => {

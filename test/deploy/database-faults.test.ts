@@ -247,7 +247,7 @@ t.test('a backup to a folder that is missing, full or read-only', async (t) => {
   await promisify(execFile)('mount', ['-o', 'remount,ro', small.folder]);
   t.match(await operator(env, 'backup', join(small.folder, 'one')), {
     code: 1,
-    stderr: /The folder \S+ cannot be written: choose another one, or change its permissions\.\n$/,
+    stderr: /The folder \S+ is read-only: choose another one\.\n$/,
   });
 });
 

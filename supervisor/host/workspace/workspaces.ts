@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeFolder, WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
+import { isDiskFull, makeFolder, WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
 import { KeyedLocks } from '../../../db/timing/keyed-locks.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
 import { TokenBuckets } from '../../../service/timing/token-bucket.ts';
@@ -340,11 +340,10 @@ const WORDS: Readonly<Record<string, string>> = {
   ENXIO: 'it is not a regular file',
   ENAMETOOLONG: 'the name is too long',
   EACCES: 'the server may not touch it',
-  ENOSPC: 'the disk is full',
-  EDQUOT: 'the disk is full',
   EROFS: 'the disk is read-only',
 };
 function describeFault(error: unknown): unknown {
+  if (isDiskFull(error)) return new HostError('the disk is full');
   const words = error instanceof HostError ? undefined : WORDS[readCode(error) ?? ''];
   return words === undefined ? error : new HostError(words);
 }
