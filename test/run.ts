@@ -14,7 +14,7 @@ import { parseArgs } from 'node:util';
 import { endOnSignals } from './runner/interruption.ts';
 import { prepareRun } from './runner/prepare-run.ts';
 import { readProcessorTime } from './runner/processor-time.ts';
-import { checks, type Outcome, runCheck, runFile, runTogether } from './runner/run-file.ts';
+import { checks, type Outcome, runCheck, runTogether } from './runner/run-file.ts';
 import { findRoom, groupFiles, inOrder, type Job, SOAK_ONLY } from './runner/schedule.ts';
 import { SEED_VARIABLE, SOAK_VARIABLE } from './runner/soak.ts';
 
@@ -80,9 +80,7 @@ function untilInterrupted<T>({ name, start }: Job<T>): Job<T> {
 
 function jobOf(group: readonly string[]): Job<Outcome[]> {
   const [first = ''] = group;
-  return group.length === 1
-    ? { name: first, start: async () => [await runFile(first, ROOT)] }
-    : { name: findRoom(first), start: () => runTogether(group, ROOT) };
+  return { name: group.length === 1 ? first : findRoom(first), start: () => runTogether(group, ROOT) };
 }
 
 function refuse(problem: string): never {

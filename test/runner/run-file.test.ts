@@ -34,6 +34,7 @@ const FILES: Readonly<Record<string, string>> = {
   `,
   'last.test.ts': PASSES,
 };
+const AWAITS = `${PASSES}await new Promise((resolve) => setTimeout(resolve, 100));\n${PASSES.replace(/.*\n/, '')}`;
 const folder = t.testdir(FILES);
 const files = Object.keys(FILES).map((name) => join(folder, name));
 const [leavesBadly, next, fails, throwsLater, last] = await runTogether(files, ROOT);
@@ -53,6 +54,11 @@ t.test('what is thrown outside all promises fails the test that began it', async
   const { failures = [] } = throwsLater ?? {};
   for (const name of ['outer > a timer > boom', 'a promise > bang']) t.ok(failures.includes(name), name);
   t.match(last, { name: files[4], passed: 1, failed: 0 });
+});
+
+t.test('a file defines tests also after it has awaited something, with its first tests over', async (t) => {
+  const file = join(t.testdir({ 'awaits.test.ts': AWAITS }), 'awaits.test.ts');
+  t.match(await runTogether([file], ROOT), [{ name: file, passed: 2, failed: 0 }]);
 });
 
 t.test('npm run types keeps what npm test knows about the types', async (t) => {
