@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import type { Session } from '../../../db/sessions/sessions.ts';
 import { Problem } from '../../../sdk/contract/errors.ts';
-import { McpConnections } from '../../../supervisor/mcp/connections.ts';
+import { type Connection, McpConnections } from '../../../supervisor/mcp/connections.ts';
 import type { McpDeps } from '../../../supervisor/mcp/server-parts.ts';
 
 function openConnections(test: Test) {
@@ -44,14 +44,32 @@ t.test('several requests at once build one lost connection', async (t) => {
   t.equal(watchers.size, 1, 'no other one watches for changes');
 });
 
+const openStream = ({ transport }: Connection): Promise<Response> =>
+  transport.handleRequest(
+    new Request('http://localhost/mcp', {
+      headers: { accept: 'text/event-stream', 'mcp-session-id': transport.sessionId ?? '' },
+    }),
+  );
+
+t.test('each further stream of a connection begins with an announcement of all lists', async (t) => {
+  const { connections, open } = openConnections(t);
+  const connection = await open('s');
+  if (!connection) throw new Error('it was not opened');
+  connection.mayMissChanges = false;
+  const first = await openStream(connection);
+  connections.beginStream(connection);
+  const second = await openStream(connection);
+  connections.beginStream(connection);
+  await new Promise(setImmediate);
+  await connection.close();
+  t.equal(await first.text(), '', 'nothing has changed before the first one');
+  t.same((await second.text()).match(/\w+(?=\/list_changed)/g), ['tools', 'prompts', 'resources']);
+});
+
 t.test('the connections of deleted sessions are closed, with their streams', async (t) => {
   const { connections, deleted, looked, watchers, open } = openConnections(t);
   const connection = await open('deleted');
-  const stream = await connection?.transport.handleRequest(
-    new Request('http://localhost/mcp', {
-      headers: { accept: 'text/event-stream', 'mcp-session-id': connection.transport.sessionId ?? '' },
-    }),
-  );
+  const stream = connection && (await openStream(connection));
   t.equal(stream?.status, 200);
   await Promise.all([open('kept'), open('unreadable')]);
   const stuck = await open('stuck');
