@@ -120,13 +120,12 @@ export class PluginProcess {
   async #answerHostCall(call: HostCall): Promise<unknown> {
     const row = Object.hasOwn(hostCalls, call.member) ? hostCalls[call.member as HostCallName] : null;
     const { invocationId } = call;
-    const pauses = row?.budget === 'paused' && invocationId !== null;
-    const resumeDeadline = pauses ? this.#child.pauseDeadline(invocationId) : null;
+    const endCall = row && invocationId !== null ? this.#child.beginHostCall(invocationId, row.budget) : null;
     try {
       const kind = this.#findTarget(invocationId)?.kind;
       return await this.#host.answer(call, kind !== undefined && canHaveSession(kind));
     } finally {
-      resumeDeadline?.();
+      endCall?.();
     }
   }
 

@@ -242,7 +242,7 @@ async function runCall(
   const args = admitSecrets(name, row, mask, checkArguments(name, row, request.args));
   // Now, in the turn of the event loop in which large arguments were decoded. A refused call must not cost this time.
   call.onAdmitted(row.audit === 'digest' ? digestArguments(request.args) : null);
-  const endWait = beginWait(row, invocation);
+  const endCall = invocation?.beginHostCall(row.budget);
   try {
     const writes = owned.pool(plugin.accountId);
     const grant = holdGrant(row, call.installation);
@@ -268,14 +268,8 @@ async function runCall(
     const result = await runUntilAborted(row, name, { ...call, grant }, work).finally(grant.release);
     return checkResult(name, call.bodyId === null ? row : { ...row, result: openedHttpAnswer }, result);
   } finally {
-    endWait?.();
+    endCall?.();
   }
-}
-
-/** Does to the handler's budget what the row says. @returns ends this */
-function beginWait({ budget }: HostRow, invocation: Invocation | null): (() => void) | undefined {
-  if (budget === 'paused') return invocation?.pauseBudget();
-  return budget === 'extended' ? invocation?.timeHostAnswer() : undefined;
 }
 
 interface Work {

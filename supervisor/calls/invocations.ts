@@ -1,6 +1,7 @@
 /** The handler calls that run in children now: the only source of a host call's session. */
 import type { Session } from '../../db/sessions/sessions.ts';
 import type { Target } from '../../sdk/contract/protocol.ts';
+import type { HostRow } from '../../sdk/contract/rows.ts';
 
 /** One call of a handler, from the first byte sent to its result, refusal or deadline. */
 export interface Invocation {
@@ -14,10 +15,8 @@ export interface Invocation {
   readonly over: AbortSignal;
   /** W3C traceparent of the call, because the pipe carries none; null when the call is not traced. */
   readonly trace: string | null;
-  /** Stops the handler's budget while it waits for a model or an SSH host. @returns resumes it */
-  pauseBudget(): () => void;
-  /** Adds what the host takes longer than usual for an answer to the handler's budget. @returns ends this */
-  timeHostAnswer(): () => void;
+  /** Begins a host call, whose wait does this to the handler's budget. @returns ends it */
+  beginHostCall(budget: HostRow['budget']): () => void;
 }
 
 export class Invocations {

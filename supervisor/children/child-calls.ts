@@ -2,9 +2,10 @@
 import type { Disposable } from 'vscode-jsonrpc';
 import type { z } from 'zod';
 import { DELTAS_UNREAD_MAX } from '../../sandbox-child/json-rpc.ts';
-import { limits } from '../../sdk/contract/limits.ts';
+import { limits, SECOND } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { control, PAUSED_MAX_MS, type Target } from '../../sdk/contract/protocol.ts';
+import type { HostRow } from '../../sdk/contract/rows.ts';
 import { within } from '../../service/timing/within.ts';
 import { formatSource, type UncountedTime } from '../calls/plugin-call.ts';
 import type { CpuDemand, WatchedProcess } from '../jail/watched-process.ts';
@@ -13,7 +14,7 @@ import { type ChildConnection, SentCancellation } from './child-connection.ts';
 import { describeViolation } from './child-end.ts';
 import { ChildError, createTimeoutError, createUnsentError } from './child-errors.ts';
 import { cutFailure } from './child-text.ts';
-import { Deadline, FairDeadline, HostCallPauses, HostDelays } from './deadline.ts';
+import { Deadline, FairDeadline, HostCallPauses, HostDelays, type PauseBounds } from './deadline.ts';
 
 /** What the plugin's handler did: it answered, cancelled, or threw. `invalid_arguments`: it did not run. */
 export type Outcome = z.infer<(typeof control)['invoke']['result']>;
@@ -53,6 +54,8 @@ const COMPUTING_SHARE = 0.5;
 /** Waiting for a processor, for the reading of output or for late answers of the host makes a budget at most this many times as long. */
 const BUDGET_FACTOR_MAX = 2;
 
+const PAUSE_BOUNDS: PauseBounds = { maxMs: PAUSED_MAX_MS, lookEveryMs: SECOND };
+
 const DONE = Promise.resolve();
 
 export interface CallBounds {
@@ -68,9 +71,9 @@ interface CalledProcess extends Pick<WatchedProcess, 'cpuDemand'> {
 export class ChildCalls {
   readonly connection: ChildConnection;
   readonly process: CalledProcess;
-  /** How long host calls may pause the budget of one call in all, milliseconds. */
-  readonly pausedMaxMs: number;
   readonly #slots: CallSlots;
+  /** Of the pauses of one call's budget. */
+  readonly #pauseBounds: PauseBounds;
   /** Calls that have not ended, in the order in which they were sent. At most 16, so a search is faster than a map. */
   readonly #running: Call[] = [];
   readonly #hostDelays = new HostDelays();
@@ -83,12 +86,12 @@ export class ChildCalls {
     connection: ChildConnection,
     process: CalledProcess,
     bounds: CallBounds = limits,
-    pausedMaxMs = PAUSED_MAX_MS,
+    pauseBounds = PAUSE_BOUNDS,
   ) {
     this.#slots = new CallSlots(bounds.callsInFlight, bounds.callsWaiting);
     this.connection = connection;
     this.process = process;
-    this.pausedMaxMs = pausedMaxMs;
+    this.#pauseBounds = pauseBounds;
   }
 
   /** Whether the caller of this invocation still waits. Only then may a host call of the child name it. */
@@ -96,14 +99,19 @@ export class ChildCalls {
     return this.#find(invocationId)?.isSettled === false;
   }
 
-  /** Pauses the budget of a call while a host call of its handler waits. @returns a function that resumes the budget, to be called once */
-  pauseForHostCall(invocationId: string): () => void {
-    return this.#find(invocationId)?.pauseForHostCall() ?? (() => undefined);
-  }
-
-  /** Times a host call for which only the host can be slow. @returns a function that ends this, to be called once */
-  timeHostAnswer(): () => void {
-    return this.#hostDelays.begin();
+  /**
+   * Begins a host call of a running handler.
+   *
+   * @param budget what its wait does to the handler's budget
+   * @returns a function that ends it, to be called once
+   */
+  beginHostCall(invocationId: string, budget: HostRow['budget']): () => void {
+    const endDelay = budget === 'extended' ? this.#hostDelays.begin() : undefined;
+    const endWait = this.#find(invocationId)?.beginHostCall(budget === 'paused');
+    return () => {
+      endDelay?.();
+      endWait?.();
+    };
   }
 
   /** Pauses or resumes the budgets of all running calls. While paused, the budget of a call pauses when it gets its slot. */
@@ -122,9 +130,18 @@ export class ChildCalls {
     if (started) started.hasStarted = true;
   }
 
-  /** Finds the call that blocks a child that hangs: the last one that has started, and neither was answered nor waits for the host. */
+  /**
+   * Finds the call that blocks a child that hangs: the last one that has started, was not answered and waits for no host call. If all wait
+   * for one, the last whose budget runs: it may compute meanwhile.
+   */
   findHung(): Call | undefined {
-    return this.#running.findLast((call) => call.hasStarted && !call.isAnswered && !call.deadline.isPaused);
+    const started = this.#running.filter((call) => call.hasStarted && !call.isAnswered);
+    return started.findLast((call) => call.hostCalls === 0) ?? started.findLast((call) => !call.deadline.isPaused);
+  }
+
+  createPauses(deadline: Deadline): HostCallPauses {
+    const answer = async (): Promise<void> => void (await this.connection.request('health', {}).catch(() => undefined));
+    return new HostCallPauses(deadline, this.#pauseBounds, this.process, answer);
   }
 
   #find(invocationId: string): Call | undefined {
@@ -240,6 +257,8 @@ class Call {
   isSettled = false;
   /** Whether the child is known to have started the handler. */
   hasStarted = false;
+  /** How many host calls of the handler run. */
+  hostCalls = 0;
   /** Whether the child has answered. The caller may still be reading deltas. */
   isAnswered = false;
   leaveSlot: (() => void) | null = null;
@@ -351,11 +370,16 @@ class Call {
     }
   };
 
-  pauseForHostCall(): () => void {
-    this.#pauses ??= new HostCallPauses(this.deadline, this.#calls.pausedMaxMs);
-    const pauses = this.#pauses;
-    pauses.pause();
-    return () => pauses.resume();
+  /** @returns a function that ends the host call, to be called once */
+  beginHostCall(pausesBudget: boolean): () => void {
+    if (pausesBudget) this.#pauses ??= this.#calls.createPauses(this.deadline);
+    const pauses = pausesBudget ? this.#pauses : null;
+    this.hostCalls += 1;
+    pauses?.pause();
+    return () => {
+      this.hostCalls -= 1;
+      pauses?.resume();
+    };
   }
 
   get #handler(): string {
@@ -387,7 +411,7 @@ class Call {
       return;
     }
     const hung = this.#calls.findHung();
-    const waited = this.#pauses?.isUsedUp ? `, besides ${this.#calls.pausedMaxMs} ms of waiting for host calls` : '';
+    const waited = this.#pauses?.isUsedUp ? `, besides ${this.#pauses.maxMs} ms of waiting for host calls` : '';
     const detail = ` (${Math.round(this.deadline.elapsedMs())} ms${waited})`;
     const timeout = createTimeoutError(this.#handler, this.#budgetMs, detail);
     const hang = hung && hung !== this ? hung.describeHang() : timeout.message;

@@ -4,6 +4,7 @@ import type { z } from 'zod';
 import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 import { limits } from '../../sdk/contract/limits.ts';
 import { control, registrations, type Target } from '../../sdk/contract/protocol.ts';
+import type { HostRow } from '../../sdk/contract/rows.ts';
 import type { TokenBucket } from '../../service/timing/token-bucket.ts';
 import type { Jail, JailedProcess } from '../jail/jail.ts';
 import type { CpuClasses } from '../jail/limiter.ts';
@@ -177,18 +178,13 @@ export class Child {
   }
 
   /**
-   * Pauses the budget of a running handler while a host call of it waits. All host calls of a handler together pause it for at most
-   * `PAUSED_MAX_MS`. Unknown ids are ignored.
+   * Begins a host call of a running handler. All host calls of a handler together pause its budget for at most `PAUSED_MAX_MS`.
    *
-   * @returns a function that resumes the budget, to be called once
+   * @param budget what its wait does to the handler's budget
+   * @returns a function that ends it, to be called once
    */
-  pauseDeadline(invocationId: string): () => void {
-    return this.#pipes?.calls.pauseForHostCall(invocationId) ?? (() => undefined);
-  }
-
-  /** Times a host call of a running handler for which only the host can be slow. @returns a function that ends this, to be called once */
-  timeHostAnswer(): () => void {
-    return this.#pipes?.calls.timeHostAnswer() ?? (() => undefined);
+  beginHostCall(invocationId: string, budget: HostRow['budget']): () => void {
+    return this.#pipes?.calls.beginHostCall(invocationId, budget) ?? (() => undefined);
   }
 
   /** The inspector's stream; null for a child that was not started for inspection. */

@@ -107,20 +107,48 @@ export class Deadline {
   }
 }
 
-/** Pauses a budget while host calls of its handler wait for something slow, for a limited time in all. */
+export interface PauseBounds {
+  /** The budget runs on after this time of all pauses together, although a host call still waits. Milliseconds. */
+  readonly maxMs: number;
+  /** Interval between looks at the process while the budget is paused. Milliseconds. */
+  readonly lookEveryMs: number;
+}
+
+/**
+ * Pauses a budget while host calls of its handler wait for something slow, for a limited time in all. The budget runs on while the process
+ * wants the processor and does not answer, because then the handler computes beside the host call.
+ */
 export class HostCallPauses {
+  readonly maxMs: number;
   readonly #deadline: Deadline;
+  readonly #lookEveryMs: number;
+  readonly #process: Pick<WatchedProcess, 'cpuDemand'>;
+  readonly #answer: () => Promise<void>;
   /** Runs while a host call pauses the budget. */
   readonly #limit: Deadline;
+  /** Runs until the next look at the process. Null: the budget is not paused. */
+  #look: Deadline | null = null;
   #waitingCalls = 0;
   #isUsedUp = false;
+  /** Whether the process has not answered yet. */
+  #isHung = false;
+  #isOver = false;
 
-  /** @param maxMs the budget runs on after this time, although a host call still waits */
-  constructor(deadline: Deadline, maxMs: number) {
+  /** @param answer asks the process for an answer; resolves when it has answered, or has ended */
+  constructor(
+    deadline: Deadline,
+    { maxMs, lookEveryMs }: PauseBounds,
+    process: Pick<WatchedProcess, 'cpuDemand'>,
+    answer: () => Promise<void>,
+  ) {
+    this.maxMs = maxMs;
     this.#deadline = deadline;
+    this.#lookEveryMs = lookEveryMs;
+    this.#process = process;
+    this.#answer = answer;
     this.#limit = new Deadline(maxMs, () => {
       this.#isUsedUp = true;
-      this.#deadline.resume();
+      this.#update();
     });
     this.#limit.pause();
   }
@@ -132,21 +160,54 @@ export class HostCallPauses {
   /** A host call begins to wait. */
   pause(): void {
     this.#waitingCalls += 1;
-    if (this.#waitingCalls > 1 || this.#isUsedUp) return;
-    this.#limit.resume();
-    this.#deadline.pause();
+    this.#update();
   }
 
   /** A host call has ended. */
   resume(): void {
     this.#waitingCalls -= 1;
-    if (this.#waitingCalls > 0 || this.#isUsedUp) return;
-    this.#limit.pause();
-    this.#deadline.resume();
+    this.#update();
   }
 
   clear(): void {
+    this.#isOver = true;
+    this.#update();
     this.#limit.clear();
+  }
+
+  #update(): void {
+    const isPaused = this.#waitingCalls > 0 && !this.#isUsedUp && !this.#isHung && !this.#isOver;
+    if (isPaused === (this.#look !== null)) return;
+    if (isPaused) {
+      this.#limit.resume();
+      this.#deadline.pause();
+      this.#scheduleLook();
+    } else {
+      this.#look?.clear();
+      this.#look = null;
+      this.#limit.pause();
+      this.#deadline.resume();
+    }
+  }
+
+  #scheduleLook(): void {
+    const before = this.#process.cpuDemand();
+    this.#look = new Deadline(this.#lookEveryMs, () => {
+      const { hadMs, waitedMs } = this.#process.cpuDemand();
+      const wantedMs = hadMs - before.hadMs + waitedMs - before.waitedMs;
+      // Usually it sleeps, and need not be woken.
+      if (wantedMs < this.#lookEveryMs * COMPUTING_SHARE) this.#scheduleLook();
+      else this.#waitForAnswer();
+    });
+  }
+
+  #waitForAnswer(): void {
+    this.#isHung = true;
+    this.#update();
+    void this.#answer().then(() => {
+      this.#isHung = false;
+      this.#update();
+    });
   }
 }
 
@@ -189,7 +250,7 @@ export class HostDelays {
 
 /** The process is watched during this last part of a budget only. Nearly all calls end before, and reading CPU times takes 15 µs. */
 const WATCHED_SHARE = 0.5;
-/** A process that had a processor for this share of the watched time gets no more time: it computes. */
+/** A process that had a processor for this share of the watched time computes: it gets no more time. */
 const COMPUTING_SHARE = 0.5;
 /** A shorter wait for a processor is usual and does not extend the budget. Milliseconds. */
 const WAIT_MIN_MS = 10;

@@ -193,8 +193,7 @@ export class LoadedChild {
         over ??= new AbortController();
         return over.signal;
       },
-      pauseBudget: () => this.child.pauseDeadline(invocationId),
-      timeHostAnswer: () => this.child.timeHostAnswer(),
+      beginHostCall: (budget) => this.child.beginHostCall(invocationId, budget),
     });
     // Opened, because the plugin may read its first secret between two deltas.
     const mask = call.onDelta && this.#deps.masks.open(this.plugin.installationId);

@@ -19,6 +19,7 @@ import type { CpuDemand } from '../../../supervisor/jail/watched-process.ts';
 import { SecretMask } from '../../../supervisor/records/secret-mask.ts';
 import { collectGarbage } from '../../fixtures/collect-garbage.ts';
 import { eventually } from '../../runner/eventually.ts';
+import type { Teardown } from '../../runner/harness.ts';
 import { amount, seed } from '../../runner/soak.ts';
 import { encodedFrame } from '../../sandbox-child/encoded-frame.ts';
 import { errorOf } from './jailed-child.ts';
@@ -444,16 +445,54 @@ t.test('a host call that waits pauses the budget for a limited time, and a debug
   t.teardown(() => clearInterval(alive));
   const { connection } = connect();
   const process = { kill: () => undefined, cpuDemand: () => NO_DEMAND };
-  const calls = new ChildCalls(connection, process, limits, 10);
+  const calls = new ChildCalls(connection, process, limits, { maxMs: 10, lookEveryMs: 1_000 });
   const call = calls.run({ kind: 'tools', name: 'x' }, {}, { invocationId: 'a', deadlineAt: Date.now() + 10 });
   calls.setPaused(true);
-  const resume = calls.pauseForHostCall('a');
+  const resume = calls.beginHostCall('a', 'paused');
   await new Promise<void>((resolve) => new Deadline(30, resolve));
   t.equal(calls.has('a'), true, 'a debugger is attached');
   calls.setPaused(false);
   await t.rejects(call, { ...errorOf('timeout'), message: /besides 10 ms of waiting for host calls/ });
   resume();
   connection.close(new ChildError('dead', 'it was killed'));
+});
+
+/** A child that computes, and answers nothing. */
+function connectHung(test: Teardown) {
+  const alive = setInterval(() => undefined, 1_000);
+  test.teardown(() => clearInterval(alive));
+  const { connection } = connect();
+  test.teardown(() => connection.close(new ChildError('dead', 'it was killed')));
+  const killed = Promise.withResolvers<string>();
+  let readings = 0;
+  const cpuDemand = (): CpuDemand => {
+    readings += 1;
+    return { hadMs: readings * 40, waitedMs: 0, isRunnable: true };
+  };
+  const bounds = { maxMs: 600_000, lookEveryMs: 10 };
+  const calls = new ChildCalls(connection, { kill: killed.resolve, cpuDemand }, limits, bounds);
+  const run = (name: string, budgetMs: number) =>
+    calls.run({ kind: 'tools', name }, {}, { invocationId: name, deadlineAt: Date.now() + budgetMs });
+  return { calls, run, killed: killed.promise };
+}
+
+t.test('a handler that computes while a host call of it waits ends at its budget', async (t) => {
+  const { calls, run, killed } = connectHung(t);
+  const call = run('spin', 100);
+  calls.beginHostCall('spin', 'paused');
+  await t.rejects(call, { ...errorOf('timeout'), message: /^tools\.spin took longer than its/ });
+  t.match(await killed, /^tools\.spin took longer than its/);
+});
+
+t.test('the reason of a hang does not name a handler that waits for a host call', async (t) => {
+  const { calls, run, killed } = connectHung(t);
+  const spin = run('spin', 10);
+  const waiting = run('wait', 600_000);
+  calls.recordStart('wait');
+  calls.beginHostCall('wait', 'counted');
+  await t.rejects(spin, { ...errorOf('timeout'), message: /^tools\.spin took longer than its/ });
+  t.match(await killed, /^tools\.spin took longer than its/);
+  waiting.catch(() => undefined);
 });
 
 const lateAnswer = frame({ id: 0, result: { outcome: 'answered', answer: 'late' } });
@@ -540,8 +579,8 @@ t.test('what the host takes longer than usual for its own answers is added to th
     return NO_DEMAND;
   };
   const calls = new ChildCalls(peer.connection, { kill: t.fail, cpuDemand });
-  const endFirst = calls.timeHostAnswer();
-  const endSecond = calls.timeHostAnswer();
+  const endFirst = calls.beginHostCall('a', 'extended');
+  const endSecond = calls.beginHostCall('a', 'extended');
   const target = { kind: 'tools', name: 'x' } as const;
   const startedAt = performance.now();
   const uncounted: UncountedTime[] = [];

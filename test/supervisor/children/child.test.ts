@@ -265,9 +265,9 @@ t.test('time spent waiting for the host can be taken out of the budget', async (
   const budgetMs = 2_000;
   const child = testChild(t, jail, {
     onHostCall: async ({ invocationId }: HostCall) => {
-      const resumeDeadline = child.pauseDeadline(invocationId ?? '');
+      const endCall = child.beginHostCall(invocationId ?? '', 'paused');
       await sleep(budgetMs + 100);
-      resumeDeadline();
+      endCall();
       return 'answer';
     },
   });

@@ -114,9 +114,11 @@ t.test('a paused deadline does not run, and pauses nest', async (t) => {
   clearInterval(alive);
 });
 
+const idle = { cpuDemand: () => ({ hadMs: 0, waitedMs: 0, isRunnable: false }) };
+
 t.test('a budget is paused until the last host call has ended', async (t) => {
   const deadline = new Deadline(60_000, () => t.fail('expired'));
-  const pauses = new HostCallPauses(deadline, 60_000);
+  const pauses = new HostCallPauses(deadline, { maxMs: 60_000, lookEveryMs: 60_000 }, idle, () => Promise.reject());
   pauses.pause();
   pauses.pause();
   pauses.resume();
@@ -131,7 +133,7 @@ t.test('host calls pause a budget for a limited time in all', async (t) => {
   const alive = setInterval(() => undefined, 10);
   t.teardown(() => clearInterval(alive));
   const deadline = new Deadline(60_000, () => t.fail('expired'));
-  const pauses = new HostCallPauses(deadline, 30);
+  const pauses = new HostCallPauses(deadline, { maxMs: 30, lookEveryMs: 10 }, idle, () => Promise.reject());
   // Neither is as long as the limit.
   for (const ms of [20, 20]) {
     pauses.pause();
@@ -142,6 +144,33 @@ t.test('host calls pause a budget for a limited time in all', async (t) => {
   t.equal(deadline.isPaused, false, 'further ones do not pause it');
   t.ok(deadline.pausedMs > 25, `they paused it before, together for ${deadline.pausedMs} ms`);
   deadline.clear();
+});
+
+t.test('a budget that a host call pauses runs while its process computes and does not answer', async (t) => {
+  const alive = setInterval(() => undefined, 10);
+  t.teardown(() => clearInterval(alive));
+  let looks = 0;
+  const cpuDemand = () => {
+    looks += 1;
+    return { hadMs: looks, waitedMs: looks * 4, isRunnable: true };
+  };
+  const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const ask = () => {
+    asked.resolve();
+    return answered.promise;
+  };
+  const deadline = new Deadline(60_000, () => t.fail('expired'));
+  const pauses = new HostCallPauses(deadline, { maxMs: 60_000, lookEveryMs: 10 }, { cpuDemand }, ask);
+  pauses.pause();
+  await asked.promise;
+  t.equal(deadline.isPaused, false);
+  answered.resolve();
+  await answered.promise;
+  t.equal(deadline.isPaused, true);
+  pauses.resume();
+  t.equal(deadline.isPaused, false);
+  deadline.clear();
+  pauses.clear();
 });
 
 t.test('a cleared deadline does not expire', async (t) => {
