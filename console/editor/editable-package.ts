@@ -26,12 +26,12 @@ export interface EditablePackage {
 /**
  * @param sourceId `draft` or the id of a version. Default: the draft, or Latest if there is no draft
  * @throws Error for a package with more text than a draft can have, of which saving a part would delete the rest, and for a version
- * that was yanked meanwhile
+ * that was yanked meanwhile or a draft that the plugin does not have
  */
 export async function readEditablePackage(id: string, sourceId?: string): Promise<EditablePackage> {
   const plugin = await readBody(rest.GET('/plugins/{id}', { params: { path: { id } } }));
   const chosen = listSources(plugin).find((source) => source.id === sourceId);
-  if (sourceId !== undefined && !chosen) throw new Error('The version was yanked meanwhile. Load another one.');
+  if (sourceId !== undefined && !chosen) throw new Error(describeMissing(sourceId));
   const source = chosen ?? chooseSource(plugin);
   const { files: found, hasMoreFiles } = source
     ? await readVersionFiles(id, source.id)
@@ -50,6 +50,11 @@ export async function readEditablePackage(id: string, sourceId?: string): Promis
     leftOutFiles: listLeftOut(found, ofLatest),
   };
 }
+
+const describeMissing = (sourceId: string): string =>
+  sourceId === DRAFT
+    ? 'The plugin has no draft. Load a version.'
+    : 'The version was yanked meanwhile. Load another one.';
 
 const firstFiles = ({ displayName, description }: Pick<Plugin, 'displayName' | 'description'>): TextFile[] => [
   {
