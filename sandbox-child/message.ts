@@ -67,7 +67,7 @@ const PART_EXTRAS = 3;
  */
 export function encodeMessage(message: object, maxBytes: number = FRAME_MAX_BYTES, scratch?: Buffer): Buffer {
   const parts = new Parts();
-  const head = JSON.stringify(detachParts(message, parts));
+  const head = stringify(detachParts(message, parts));
   // For a short head an upper bound is enough and saves counting its bytes.
   const headMaxBytes = head.length <= HEAD_COUNTED_CHARS ? 3 * head.length : Buffer.byteLength(head);
   let contentMaxBytes = LENGTH_BYTES + headMaxBytes + parts.bytes;
@@ -102,7 +102,7 @@ export function encodeMessage(message: object, maxBytes: number = FRAME_MAX_BYTE
  */
 export function copyAsSent<T extends object>(params: T): T {
   const parts = new Parts();
-  const copy = JSON.parse(JSON.stringify(detachRoot(params, parts)));
+  const copy = JSON.parse(stringify(detachRoot(params, parts)));
   let entry = 0;
   for (const content of parts.contents) {
     const depth = parts.table[entry] as number;
@@ -110,6 +110,15 @@ export function copyAsSent<T extends object>(params: T): T {
     entry += depth + PART_EXTRAS;
   }
   return copy;
+}
+
+/** `JSON.stringify`, whose error does not say where a BigInt is. */
+function stringify(value: unknown): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    throw findBigInt(value as object) ?? error;
+  }
 }
 
 /** Path from the message's root to a value. */
@@ -204,19 +213,35 @@ function detach(value: unknown, path: Path, parts: Parts): unknown {
  * Refuses a value that would arrive as an empty object, or as null, although it holds something: a promise that the plugin did not
  * await, a `Map`, an `Error`. An instance with fields of its own arrives with them. An `AbortSignal` may be lost: handlers return their
  * whole context, and authors pass `signal` as they pass it to `fetch`. A result itself may be lost, too: arrow functions return what they
- * happen to end with, such as the Set of `set.add(id)`.
+ * happen to end with, such as the Set of `set.add(id)`. `refuseLostResult` refuses it where an agent would read it.
  *
  * @throws TypeError
  */
 function refuseLost(value: unknown, path: Path): void {
   if (path.depth <= RESULT_DEPTH) return;
-  if (typeof value === 'function') throw createLostError('function', path);
-  if (typeof value !== 'object' || value === null || Array.isArray(value) || isUint8Array(value)) return;
+  const kind = findLostKind(value);
+  if (kind !== null) throw createLostError(kind, formatPath(path));
+}
+
+/**
+ * Refuses a result that is itself lost, for handlers whose result an agent reads.
+ *
+ * @throws TypeError
+ */
+export function refuseLostResult(result: unknown): void {
+  const kind = findLostKind(result);
+  if (kind !== null) throw createLostError(kind, 'the result');
+}
+
+/** Returns the class of a value of which JSON keeps nothing, or `function`; null for other values. */
+function findLostKind(value: unknown): string | null {
+  if (typeof value === 'function') return 'function';
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || isUint8Array(value)) return null;
   const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype === null || prototype === PLAIN || isBoxedPrimitive(value) || 'toJSON' in value) return;
-  if (Object.keys(value).length > 0) return;
+  if (prototype === null || prototype === PLAIN || isBoxedPrimitive(value) || 'toJSON' in value) return null;
+  if (Object.keys(value).length > 0) return null;
   const className = readClassName(value);
-  if (className !== 'AbortSignal') throw createLostError(className, path);
+  return className === 'AbortSignal' ? null : className;
 }
 
 /** Names longer than this are cut in errors, characters. */
@@ -236,13 +261,37 @@ const LOST_ADVICE: Readonly<Record<string, string>> = {
   URLSearchParams: 'Pass its toString()',
   Set: 'Pass [...set]',
   Error: 'Pass its message',
+  Response: 'Pass await response.text()',
   ArrayBuffer: 'Pass new Uint8Array(buffer)',
 };
 
-function createLostError(kind: string, path: Path): TypeError {
+function createLostError(kind: string, place: string): TypeError {
   const advice = Object.hasOwn(LOST_ADVICE, kind) ? LOST_ADVICE[kind] : 'Pass plain objects, arrays, texts and numbers';
   const what = kind === 'function' ? 'a function' : `an object of the class ${kind}`;
-  return new TypeError(`${formatPath(path)} is ${what}, of which JSON keeps nothing. ${advice}`);
+  return new TypeError(`${place} is ${what}, of which JSON keeps nothing. ${advice}`);
+}
+
+/** Searches a message that is no JSON for its first BigInt. Returns null if the fault is another one, such as a cycle. */
+function findBigInt(message: object): TypeError | null {
+  const { params, result } = message as { readonly params?: object; readonly result?: object };
+  const paths = new Map<unknown, Path>([[params ?? result ?? message, ROOT]]);
+  let found = null as Path | null;
+  const record = (holder: unknown, key: string, value: unknown): void => {
+    const parent = paths.get(holder);
+    if (parent === undefined || found !== null) return;
+    const path = { key: Array.isArray(holder) ? Number(key) : key, parent, depth: parent.depth + 1 };
+    if (typeof value === 'bigint') found = path;
+    else if (typeof value === 'object' && value !== null && !paths.has(value)) paths.set(value, path);
+  };
+  try {
+    JSON.stringify(message, function (this: unknown, key: string, value: unknown) {
+      record(this, key, value);
+      return typeof value === 'bigint' ? null : value;
+    });
+  } catch {
+    // The message has another fault, too.
+  }
+  return found && new TypeError(`${formatPath(found)} is a BigInt, which JSON cannot hold. Pass String(value)`);
 }
 
 /** Formats a path as code: `args[1].rates`. */

@@ -12,8 +12,10 @@ import { HostCalls } from './host-calls.ts';
 import { IdleCollection } from './idle-collection.ts';
 import { type Invocations, type Outcome, trackInvocations } from './invocations.ts';
 import { makeLog } from './log-lines.ts';
+import { refuseLostResult } from './message.ts';
 import type { Realm } from './realm.ts';
 import { openRegistry } from './registry.ts';
+import type { Handler } from './signatures.ts';
 import { type Cancellation, connectToSupervisor, type SupervisorConnection } from './supervisor-connection.ts';
 import { describeError, describeLoadError } from './text.ts';
 import { createWebGlobals, type WebGlobals } from './web-globals.ts';
@@ -195,8 +197,7 @@ class Program {
     }
     if (handler && kind === 'providers')
       return this.#invocations.run(params, this.#deltas.adapt(handler, params), cancellation);
-    if (handler)
-      return this.#invocations.run(params, isResultUnread(kind, name) ? dropResult(handler) : handler, cancellation);
+    if (handler) return this.#invocations.run(params, adaptResult(kind, name, handler), cancellation);
     return { outcome: 'failed', message: `${kind} ${name} is not registered`, stack: '' };
   }
 
@@ -214,8 +215,19 @@ class Program {
 const isResultUnread = (kind: string, name: string): boolean =>
   kind === 'event' || (kind === 'channel' && name === 'send');
 
-const dropResult = (handler: (context: unknown) => unknown) => async (context: unknown) =>
-  void (await handler(context));
+function adaptResult(kind: string, name: string, handler: Handler): Handler {
+  if (isResultUnread(kind, name)) return dropResult(handler);
+  return kind === 'tools' || kind === 'commands' ? requireResult(handler) : handler;
+}
+
+const dropResult = (handler: Handler) => async (context: unknown) => void (await handler(context));
+
+/** An agent reads this result: `{}` in place of an error or a response would look like a success. */
+const requireResult = (handler: Handler) => async (context: unknown) => {
+  const result = await handler(context);
+  refuseLostResult(result);
+  return result;
+};
 
 /** Timers, immediates, calls of `crypto.subtle` and other work that keeps the event loop alive, and the pipes. */
 const countActive = (): number => process.getActiveResourcesInfo().length + countPendingSubtle();

@@ -127,10 +127,15 @@ export class StdinReader extends AbstractMessageReader {
   }
 }
 
+/** JSON.stringify is on the stack also when it throws by itself, at a cycle. */
+const PLUGIN_FRAME = /\n +at (?!JSON\.stringify \(<anonymous>\))/;
+
 /** Where the plugin's code threw nothing, the error is about the message: it is too large, too deep, or not JSON. */
 function describeUnsendable(error: unknown): { message: string; stack: string } {
   const { message, stack } = describeError(error);
-  return /\n +at /.test(stack) ? { message, stack } : { message: `the result cannot be sent: ${message}`, stack: '' };
+  return PLUGIN_FRAME.test(stack)
+    ? { message, stack }
+    : { message: `the result cannot be sent: ${message}`, stack: '' };
 }
 
 const DONE = Promise.resolve();

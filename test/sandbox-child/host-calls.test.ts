@@ -66,7 +66,7 @@ t.test('arguments that cannot be sent, and calls over the bound, are refused wit
     outcome: 'answered',
     answer: [
       [
-        unsendable('Do not know how to serialize a BigInt'),
+        unsendable('args[0] is a BigInt, which JSON cannot hold. Pass String(value)'),
         unsendable('args[0] is an object of the class Promise, of which JSON keeps nothing. Await it first'),
         unsendable('trap'),
         unsendable('null'),

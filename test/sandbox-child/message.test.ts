@@ -127,6 +127,30 @@ t.test('a value of a plugin of which JSON keeps nothing is refused with its plac
   t.same(roundTrip({ level: 'info', data: promise }), { level: 'info', data: {} }, 'log data may lose a value');
 });
 
+t.test('a BigInt is refused with its place and advice, an object without JSON as before', async (t) => {
+  const call = (value: unknown) => ({ member: 'storage.set', args: ['k', value], invocationId: null });
+  const refused = (place: string) => ({
+    name: 'TypeError',
+    message: `${place} is a BigInt, which JSON cannot hold. Pass String(value)`,
+  });
+  const places: [unknown, string][] = [
+    [1n, 'args[1]'],
+    [
+      { text: 'x'.repeat(600), rows: Array.from({ length: 50 }, (_, id) => ({ id: BigInt(id) })) },
+      'args[1].rows[0].id',
+    ],
+    [{ toJSON: () => ({ total: 1n }) }, 'args[1].total'],
+  ];
+  for (const [value, place] of places) {
+    t.throws(() => encode({ method: 'hostCall', params: call(value) }), refused(place));
+    t.throws(() => copyAsSent(call(value)), refused(place));
+  }
+  t.throws(() => encode({ result: { outcome: 'answered', answer: { id: 1n } } }), refused('answer.id'));
+  const ring: Record<string, unknown> = {};
+  ring.ring = ring;
+  t.throws(() => encode({ params: call(ring) }), /circular/);
+});
+
 t.test('bytes are what they are, whatever a plugin says of their length', async (t) => {
   const bytes = Uint8Array.of(1, 2, 3, 4);
   class Lying extends Uint8Array {

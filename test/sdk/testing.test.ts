@@ -133,7 +133,7 @@ t.test('handles of secrets, storage, logs and handshakes have the limits of the 
     'failed host.storage.set: storage is full: an installation keeps 1048576 bytes of keys and values',
     'done',
     'done',
-    'failed host.storage.set: the arguments cannot be sent: Do not know how to serialize a BigInt',
+    'failed host.storage.set: the arguments cannot be sent: args[1].n is a BigInt, which JSON cannot hold. Pass String(value)',
     'failed host.http.fetch: init.body: must be text or bytes',
   ]);
   t.match(plugin.logs[0], { message: 'the key is [secret key]', data: { key: '[secret key]' } });

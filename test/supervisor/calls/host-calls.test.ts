@@ -124,7 +124,7 @@ t.test('wrong arguments are refused with the types that are allowed, the name of
     'failed host.media.put: content: must be bytes, not text',
     'failed host.workspace.write: content: must be text or bytes',
     'failed host.http.fetch: init.body: must be text or bytes',
-    'failed host.storage.set: the arguments cannot be sent: Do not know how to serialize a BigInt',
+    'failed host.storage.set: the arguments cannot be sent: args[1].a is a BigInt, which JSON cannot hold. Pass String(value)',
   ]);
 });
 

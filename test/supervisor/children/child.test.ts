@@ -144,6 +144,17 @@ t.test('a result that is not read need not be one that can be sent', async (t) =
     t.same(await child.invoke(target, {}, options), { outcome: 'answered', answer: undefined }, target.name);
 });
 
+t.test('a hook may return what its last expression happens to be, of which JSON keeps nothing', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf('const seen = new Set(); middleware.inboundMessage = (ctx) => seen.add(ctx.message.id);'));
+  const context = { message: { id: 'm1', text: 'hello' } };
+  const options = { invocationId: 'lost', deadlineAt: Date.now() + 5_000 };
+  t.same(await child.invoke({ kind: 'hook', name: 'middleware.inboundMessage' }, context, options), {
+    outcome: 'answered',
+    answer: {},
+  });
+});
+
 t.test('what a handler throws and vetoes', async (t) => {
   const child = testChild(t, jail);
   await child.load(bundleOf(toolOf('return (0, eval)(args)(ctx);')));
@@ -156,8 +167,14 @@ t.test('what a handler throws and vetoes', async (t) => {
   t.match(await outcome('try { ctx.cancel("x") } catch {} return 1'), { outcome: 'cancelled', reason: 'x' });
   t.match(await outcome('ctx.cancel("y".repeat(9000))'), { outcome: 'cancelled', reason: 'y'.repeat(500) });
   t.match(await outcome('ctx.cancel("")'), { outcome: 'cancelled', reason: 'no reason given' });
-  t.match(await outcome('return 1n'), { outcome: 'failed', message: /BigInt/ });
-  t.match(await outcome('const a = {}; a.a = a; return a'), { outcome: 'failed', message: /circular/ });
+  t.match(await outcome('return { rows: [{ id: 1n }] }'), {
+    outcome: 'failed',
+    message: 'the result cannot be sent: answer.rows[0].id is a BigInt, which JSON cannot hold. Pass String(value)',
+  });
+  t.match(await outcome('const a = {}; a.a = a; return a'), {
+    outcome: 'failed',
+    message: /^the result cannot be sent: .*circular/,
+  });
   t.match(await outcome('return "x".repeat(5e6)'), {
     outcome: 'failed',
     message: /^the result cannot be sent: a message of \d+ bytes; the limit is 4194304$/,
@@ -172,12 +189,15 @@ t.test('what a handler throws and vetoes', async (t) => {
     { outcome: 'answered', answer: { signal: {} } },
     'a whole context may be returned',
   );
-  t.same(await outcome('return () => 0'), { outcome: 'answered', answer: undefined });
-  t.same(
-    await outcome('return new Set([1]).add(2)'),
-    { outcome: 'answered', answer: {} },
-    'what an arrow function ends with',
-  );
+  for (const [code, refusal] of [
+    ['return () => 0', 'a function, of which JSON keeps nothing. Call it and pass what it returns'],
+    ['return new Error("x")', 'an object of the class Error, of which JSON keeps nothing. Pass its message'],
+    [
+      'return new Response("x")',
+      'an object of the class Response, of which JSON keeps nothing. Pass await response.text()',
+    ],
+  ] as const)
+    t.match(await outcome(code), { outcome: 'failed', message: `the result is ${refusal}` });
   t.match(await outcome('return { toJSON() { return { a: 1 }; } }'), { outcome: 'answered', answer: { a: 1 } });
   t.match(await outcome('return { get a() { throw new Error("trap"); } }'), { outcome: 'failed', message: 'trap' });
   const pollution = await outcome(
