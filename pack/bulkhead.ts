@@ -23,10 +23,19 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   stdout: process.stdout,
   stderr: process.stderr,
   env: process.env,
-  folder: process.cwd(),
+  folder: readCurrentFolder(),
   localTools,
   signal: interrupted,
   outputClosed: outputClosed.signal,
   version: sdk.version,
 });
 if (exitCode !== exitCodes.ok) process.exitCode = exitCode;
+
+/** Null if the folder was removed, such as by a change of the Git branch in another terminal. */
+function readCurrentFolder(): string | null {
+  try {
+    return process.cwd();
+  } catch {
+    return null;
+  }
+}

@@ -101,7 +101,9 @@ export const LOOPBACK = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/;
  */
 export function normalizeServiceUrl(address: string): string {
   const hasScheme = /^https?:\/\//i.test(address);
-  const url = URL.parse(hasScheme ? address : `https://${address}`);
+  // `ftp://host` would otherwise become the host `ftp`.
+  const hasOtherScheme = !hasScheme && address.includes('://');
+  const url = hasOtherScheme ? null : URL.parse(hasScheme ? address : `https://${address}`);
   if (url === null) {
     throw new CommandError('usage', `“${address}” is not an address. Use the form ${DEFAULT_URL}.`);
   }

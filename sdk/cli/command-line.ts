@@ -18,7 +18,8 @@ interface CommandLineOptions {
   readonly stdout: OutputStream;
   readonly stderr: OutputStream;
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly folder: string;
+  /** Null: the current folder was removed. */
+  readonly folder: string | null;
   readonly localTools: LocalTools;
   readonly signal: AbortSignal;
   /** Aborts when nothing reads standard output any more. */

@@ -26,7 +26,9 @@ import { Rest } from './rest.ts';
 
 /** Standard input, which may be a terminal. */
 export type InputStream = Readable & { readonly isTTY?: boolean | undefined };
-interface ContextOptions extends Pick<Context, 'output' | 'folder' | 'env' | 'localTools' | 'signal' | 'version'> {
+interface ContextOptions extends Pick<Context, 'output' | 'env' | 'localTools' | 'signal' | 'version'> {
+  /** Null: the current folder was removed. */
+  readonly folder: string | null;
   readonly stdin?: InputStream | undefined;
   /** The value of `--url`. */
   readonly url: string | undefined;
@@ -34,14 +36,13 @@ interface ContextOptions extends Pick<Context, 'output' | 'folder' | 'env' | 'lo
 
 export class Context {
   readonly output: Output;
-  /** Absolute path of the working folder. */
-  readonly folder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly localTools: LocalTools;
   /** Aborts on Ctrl-C. */
   readonly signal: AbortSignal;
   readonly version: string;
   readonly accounts: Accounts;
+  readonly #folder: string | null;
   readonly #url: string | undefined;
   readonly #stdin: InputStream | undefined;
   #services = new Map<string, Promise<ServiceInfo>>();
@@ -50,7 +51,7 @@ export class Context {
 
   constructor(options: ContextOptions) {
     this.output = options.output;
-    this.folder = options.folder;
+    this.#folder = options.folder;
     this.env = options.env;
     this.localTools = options.localTools;
     this.signal = options.signal;
@@ -58,6 +59,12 @@ export class Context {
     this.accounts = new Accounts(options.env);
     this.#url = options.url;
     this.#stdin = options.stdin;
+  }
+
+  /** Absolute path of the working folder. @throws CommandError if it was removed */
+  get folder(): string {
+    if (this.#folder !== null) return this.#folder;
+    throw new CommandError('usage', 'The current folder does not exist any more. Change to a folder that exists.');
   }
 
   /** Whether a user can answer questions: both ends are a terminal, and the output is not for programs. */

@@ -319,6 +319,11 @@ t.test('a folder with more than a package may have is refused before its files a
   t.match(await check(), { code: 3, stderr: `${folder} has more than 10000 files, the most that a package may have.` });
 });
 
+t.test('only commands that read the current folder fail if it was removed', async (t) => {
+  t.match(await bulkhead(['check'], { folder: null }), { code: 2, stderr: /^error The current folder does not exist/ });
+  t.match(await bulkhead(['completion', 'bash'], { folder: null }), { code: 0 });
+});
+
 t.test('a publish refuses a folder without index.ts before it reads the other files', async (t) => {
   const folder = await temporaryFolder(t);
   await writeFile(join(folder, 'README.md'), '# A repository');
@@ -664,6 +669,7 @@ t.test('an address without a scheme is plain HTTP on this machine only', async (
   };
   for (const [address, url] of Object.entries(addresses)) t.equal(normalizeServiceUrl(address), url, address);
   t.throws(() => normalizeServiceUrl('not an address'), { code: 'usage', message: /is not an address/ });
+  t.throws(() => normalizeServiceUrl('ftp://example.com'), { code: 'usage', message: /is not an address/ });
 });
 
 t.test('a token is not sent to an address that redirects to another one', async (t) => {

@@ -5,7 +5,7 @@ import type { LocalTools } from '../../sdk/cli/local-tools.ts';
 import type { Said } from './author.ts';
 
 export interface Typed {
-  readonly folder?: string;
+  readonly folder?: string | null;
   readonly env?: Readonly<Record<string, string>>;
   readonly localTools?: LocalTools;
   readonly signal?: AbortSignal;
