@@ -114,7 +114,9 @@ async function start(): Promise<void> {
   const checkDataDir = await rememberFolder(settings.DATA_DIR);
   await requireWholeRestore(settings.DATA_DIR);
   await requireOneDatabase(settings);
-  const built = buildSites();
+  // Reuse modules compiled by an earlier start, which halves the time of both services and saves a third of that of the builders.
+  const NODE_COMPILE_CACHE = env.NODE_COMPILE_CACHE ?? join(settings.DATA_DIR, 'compile-cache');
+  const built = buildSites(NODE_COMPILE_CACHE);
   const needsBubblewrap = settings.SANDBOX_FETCH === 'on' && env.SANDBOX !== 'off';
   const fetching = { onNotice: printLine, signal: starting.signal };
   const findSearchPath = async () => (needsBubblewrap ? completeSearchPath(settings.DATA_DIR, fetching) : env.PATH);
@@ -128,8 +130,6 @@ async function start(): Promise<void> {
   await prepareTables(sessionUrl, settings);
   if (stopping !== undefined) return;
   await built;
-  // Reuse modules compiled by an earlier start, which halves the time of both services.
-  const NODE_COMPILE_CACHE = env.NODE_COMPILE_CACHE ?? join(settings.DATA_DIR, 'compile-cache');
   const childEnv = {
     ...env,
     DATABASE_URL: url,
@@ -156,13 +156,16 @@ async function start(): Promise<void> {
 }
 
 /** A failed build prevents neither a start nor a replacement. */
-async function buildSites(): Promise<void> {
-  await Promise.all([buildSite('console', 'console/build-console.ts'), buildSite('docs', 'docs/build-site.ts')]);
+async function buildSites(compileCache: string | undefined): Promise<void> {
+  await Promise.all([
+    buildSite('console', 'console/build-console.ts', compileCache),
+    buildSite('docs', 'docs/build-site.ts', compileCache),
+  ]);
 }
 
-async function buildSite(name: string, builder: string): Promise<void> {
+async function buildSite(name: string, builder: string, NODE_COMPILE_CACHE: string | undefined): Promise<void> {
   try {
-    await promisify(execFile)(process.execPath, [script(builder)]);
+    await promisify(execFile)(process.execPath, [script(builder)], { env: { ...process.env, NODE_COMPILE_CACHE } });
   } catch (error) {
     // Ctrl-C ends the builds, too.
     if (stopping !== undefined) return;
@@ -287,7 +290,7 @@ async function replaceOnce(): Promise<void> {
     await checkNode();
     await replaceable.completePath();
     // The new API lists the pages of the sites once, at its start.
-    await buildSites();
+    await buildSites(replaceable.env.NODE_COMPILE_CACHE);
     const migrated = await replaceServices({ services, ...replaceable, signal: starting.signal });
     printLine(`replaced: API and supervisor run the code in ${FOLDER} (${migrated})`);
   } catch (error) {
