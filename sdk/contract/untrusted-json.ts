@@ -74,14 +74,30 @@ function parseWith(parse: (text: string) => unknown, text: string): unknown {
     return parse(text);
   } catch (error) {
     if (error instanceof JsonError) throw error;
-    throw new JsonError('not_json', `is not valid JSON${findPlace(error as Error)}`);
+    throw new JsonError('not_json', `is not valid JSON${findPlace(error as Error, text)}`);
   }
 }
 
 /** Where the parser stopped, if its error says so. The error also quotes the text, which is not repeated. */
-function findPlace({ message }: Error): string {
+function findPlace({ message }: Error, text: string): string {
   const [, line, column] = /\(line (\d+) column (\d+)\)/.exec(message) ?? [];
-  return line === undefined ? '' : `: line ${line}, column ${column}`;
+  return line === undefined ? findForeignValue(text) : `: line ${line}, column ${column}`;
+}
+
+/** A string, to its end or that of the text, or a value that Python or JavaScript writes and JSON does not have. */
+const STRING_OR_FOREIGN_VALUE = /"(?:[^"\\]|\\[\s\S]?)*(?:"|$)|\b(NaN|Infinity|undefined|None|True|False)\b/g;
+/** Longest text that is searched, characters: the expression keeps each step through a string on its stack. */
+const SEARCHED_MAX_CHARS = 65_536;
+
+/** `JSON.parse` does not say where it met a name. `json.dumps` of Python writes `NaN` by default. */
+function findForeignValue(text: string): string {
+  const searched = text.slice(0, SEARCHED_MAX_CHARS);
+  for (const { 1: value, index } of searched.matchAll(STRING_OR_FOREIGN_VALUE)) {
+    if (value === undefined) continue;
+    const lines = searched.slice(0, index).split('\n');
+    return `: line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}: ${value} is not a value of JSON`;
+  }
+  return '';
 }
 
 /** U+FFFD, which decoding puts where bytes are not UTF-8. */

@@ -116,6 +116,17 @@ t.test('a number that would become another one is refused', async (t) => {
   }
 });
 
+t.test('a value that JSON does not have is named with its place', async (t) => {
+  for (const [text, place] of [
+    ['{"a": "NaN",\n "b": NaN}', 'line 2, column 7: NaN'],
+    ['[1, Infinity]', 'line 1, column 5: Infinity'],
+    ['{"a": "\\"None", "b": None}', 'line 1, column 22: None'],
+    ['{"a": True}', 'line 1, column 7: True'],
+  ] as const)
+    t.equal((await post(text)).body.detail, `The body is not valid JSON: ${place} is not a value of JSON.`);
+  t.equal((await post(`?${'"\\'.repeat(100_000)}`)).body.detail, 'The body is not valid JSON.');
+});
+
 t.test('a large body is parsed in a thread, by the same rules', async (t) => {
   const padding = 'x'.repeat(1.5 * MIB);
   t.same((await post(JSON.stringify({ padding }), '/long')).body, { body: { padding } });
