@@ -56,7 +56,7 @@ async function readFolder(dataDir: string, folder: string, leaveOut: LeaveOut): 
     const code = readCode(error);
     // It was never created, or is removed by now.
     if (code === 'ENOENT') return [];
-    if (!isInWorkspace(folder)) throw new BackupError(`${join(dataDir, folder)} cannot be read (${code}).`);
+    if (!isInWorkspace(folder)) throw explainUnread(error, join(dataDir, folder));
     leaveOut(folder, `it cannot be read (${code})`);
     return [];
   }
@@ -73,8 +73,7 @@ export async function openFile(dataDir: string, path: string, leaveOut: LeaveOut
     await file.close();
   } catch (error) {
     const code = readCode(error);
-    if (!isInWorkspace(path))
-      throw new BackupError(`${join(dataDir, path)} cannot be read (${code}). Repeat the backup.`);
+    if (!isInWorkspace(path)) throw explainUnread(error, join(dataDir, path), ' Repeat the backup.');
     if (code !== 'ENOENT') leaveOut(path, `it cannot be read (${code})`);
   }
   return null;
@@ -87,6 +86,12 @@ async function isAt(file: FileHandle, dataDir: string, path: string): Promise<bo
   if (place === null) return true;
   const [folder = '', ...names] = path.split('/');
   return place === join(await realpath(join(dataDir, folder)), ...names);
+}
+
+/** The command itself names the owner of a file that may not be read. */
+function explainUnread(error: unknown, path: string, remedy = ''): unknown {
+  const code = readCode(error);
+  return code === 'EACCES' ? error : new BackupError(`${path} cannot be read (${code}).${remedy}`);
 }
 
 const readCode = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? String(error);

@@ -77,6 +77,15 @@ t.test('root acts as the owner of DATA_DIR, or refuses', { skip }, async (t) => 
     code: 1,
     stderr: `The folder ${folder} cannot be written by user ${OWNER}, as whom this command runs: choose another one, or let that user write there.\n`,
   });
+  const workspaces = join(DATA_DIR, 'workspaces');
+  await mkdir(workspaces, { recursive: true, mode: 0o700 });
+  await chown(workspaces, 0, 0);
+  await chown(folder, OWNER, OWNER);
+  t.match(await operatorProcess({ DATA_DIR }, 'backup', join(folder, 'y.backup')), {
+    code: 1,
+    stderr: `${workspaces} cannot be used (EACCES): ${workspaces} belongs to user 0. Run chown -R <user> ${DATA_DIR} as root, with the user who runs the service.\n`,
+  });
+  await chown(workspaces, OWNER, OWNER);
   const log = join(DATA_DIR, 'postgres.log');
   await chown(log, 0, 0);
   t.match(await (await startOnly({ DATA_DIR })).exited, {
