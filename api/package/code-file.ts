@@ -31,7 +31,18 @@ export const quotePath = (path: string): string => `“${cutQuoted(path)}”`;
 export const refuseImport = (path: string, fault = 'cannot be imported'): string =>
   path.includes('\\')
     ? `${quotePath(path)} has backslashes. Write ${quotePath(path.replaceAll('\\', '/'))}`
-    : `${quotePath(path)} ${fault}. ${ALLOWED_IMPORTS}`;
+    : `${quotePath(path)} ${fault}. ${ALLOWED_IMPORTS}${adviseBundling(path)}`;
+
+/** An npm package, with its scope and the file in it if it has them. Such a text needs no quotes in a shell. */
+const PACKAGE_PATH = /^(?:@[\w.-]{1,100}\/)?(\w[\w.-]{0,100})(?:\/[\w./-]{1,100})?$/;
+
+/** Says how an npm package becomes a file of the package. */
+function adviseBundling(path: string): string {
+  const name = PACKAGE_PATH.exec(path)?.[1];
+  if (name === undefined || isBuiltin(path)) return '';
+  return `. Bundle an npm package into one: npx esbuild ${path} --bundle --format=esm --platform=browser --outfile=vendor/${name}.js`;
+}
+
 export const isRelative = (path: string): boolean => /^\.\.?(\/|$)/.test(path);
 
 interface CodeFile {
