@@ -15,7 +15,7 @@ import {
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { ignoreMissing, makeFolder, WORKSPACE_STAGING } from '../files/data-dir.ts';
+import { explainDenied, ignoreMissing, makeFolder, WORKSPACE_STAGING } from '../files/data-dir.ts';
 import { BackupError, FOLDERS } from './format.ts';
 
 /** Exists during a restore and after an interrupted one. Contains the text that the restore commits with its rows. */
@@ -56,7 +56,7 @@ async function readFolder(dataDir: string, folder: string, leaveOut: LeaveOut): 
     const code = readCode(error);
     // It was never created, or is removed by now.
     if (code === 'ENOENT') return [];
-    if (!isInWorkspace(folder)) throw explainUnread(error, join(dataDir, folder));
+    if (!isInWorkspace(folder)) throw await explainUnread(error, dataDir, folder);
     leaveOut(folder, `it cannot be read (${code})`);
     return [];
   }
@@ -73,7 +73,7 @@ export async function openFile(dataDir: string, path: string, leaveOut: LeaveOut
     await file.close();
   } catch (error) {
     const code = readCode(error);
-    if (!isInWorkspace(path)) throw explainUnread(error, join(dataDir, path), ' Repeat the backup.');
+    if (!isInWorkspace(path)) throw await explainUnread(error, dataDir, path, ' Repeat the backup.');
     if (code !== 'ENOENT') leaveOut(path, `it cannot be read (${code})`);
   }
   return null;
@@ -88,10 +88,10 @@ async function isAt(file: FileHandle, dataDir: string, path: string): Promise<bo
   return place === join(await realpath(join(dataDir, folder)), ...names);
 }
 
-/** The command itself names the owner of a file that may not be read. */
-function explainUnread(error: unknown, path: string, remedy = ''): unknown {
-  const code = readCode(error);
-  return code === 'EACCES' ? error : new BackupError(`${path} cannot be read (${code}).${remedy}`);
+async function explainUnread(error: unknown, dataDir: string, path: string, remedy = ''): Promise<unknown> {
+  const explained = await explainDenied(error, dataDir);
+  if (explained !== error) return explained;
+  return new BackupError(`${join(dataDir, path)} cannot be read (${readCode(error)}).${remedy}`);
 }
 
 const readCode = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? String(error);

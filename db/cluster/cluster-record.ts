@@ -134,7 +134,7 @@ async function requireStartWithClusterKey(pool: Pool, { fingerprint }: KeyStore)
   const expected = (await readClusterRow(pool))?.keyFingerprint ?? null;
   if (fingerprint === null || expected !== null) return;
   throw new ClusterMismatchError(
-    'This command has a cluster key, but no process of this database has started with one, so none could open a key that this command seals. Start the service once with the cluster key, then run this again. Nothing was changed.',
+    'This command has a cluster key, but no process of this database has started with one, so none could open a key that this command seals. Start the service once with the cluster key, then run this again. No key was sealed.',
   );
 }
 

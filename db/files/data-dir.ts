@@ -130,12 +130,13 @@ export async function explainDenied(error: unknown, dataDir: string): Promise<un
   const folder = resolve(dataDir);
   if (readCode(error) !== 'EACCES' || !`${resolve(path)}/`.startsWith(`${folder}/`)) return error;
   const place = await findVisible(resolve(path));
-  const { uid } = await stat(place);
+  const [{ uid }, { uid: owner }] = [await stat(place), await stat(folder)];
   if (uid === process.geteuid?.()) return error;
-  return new Error(
-    `${path} cannot be used (EACCES): ${place} belongs to user ${uid}. Run chown -R <user> ${folder} as root, with the user who runs the service.`,
-    { cause: error },
-  );
+  const remedy =
+    uid === owner
+      ? `Run this as that user, who owns ${folder}.`
+      : `Run chown -R <user> ${folder} as root, with the user who runs the service.`;
+  return new Error(`${path} cannot be used (EACCES): ${place} belongs to user ${uid}. ${remedy}`, { cause: error });
 }
 
 /** The path, or the nearest folder above it that exists and that this user can see. */

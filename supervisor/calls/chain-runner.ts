@@ -59,11 +59,17 @@ export function runChain(deps: ChainDeps, request: ChainRequest): Promise<ChainS
 
 async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainState> {
   const { hook } = request;
-  // The host's own work between the calls takes no time from the links that follow.
+  const { budgetNow } = deps.clock ?? realClock;
   const time = new ChainTime(hook);
+  const ownWork = async <T>(work: () => T | Promise<T>): Promise<T> => {
+    const startedAt = budgetNow();
+    const result = await work();
+    time.subtractHostWork(budgetNow() - startedAt);
+    return result;
+  };
   const started = performance.now();
   const called = new Set<string>();
-  let plugins = await request.loadPlugins();
+  let plugins = await ownWork(() => request.loadPlugins());
   let state = startChain(request.context, digestGuards(plugins, hook));
   for (const plugin of plugins.idleByHook.get(hook) ?? []) logSkippedLink(deps, request, plugin, describeIdle(plugin));
   for (;;) {
@@ -72,10 +78,12 @@ async function runLinks(deps: ChainDeps, request: ChainRequest): Promise<ChainSt
     called.add(plugin.installationId);
     state = await traceLink(plugin, () => runLink(deps, request, plugin, state, time));
     if (state.cancelled) break;
-    if (request.completeChange && state.trace.at(-1)?.outcome === 'changed')
-      state = { ...state, context: await request.completeChange(state.context) };
+    const { completeChange } = request;
+    const { context } = state;
+    if (completeChange && state.trace.at(-1)?.outcome === 'changed')
+      state = { ...state, context: await ownWork(() => completeChange(context)) };
     if (hook === ONE_LINK_HOOK) break;
-    plugins = await request.loadPlugins();
+    plugins = await ownWork(() => request.loadPlugins());
   }
   deps.metrics.chainRan(hook, performance.now() - started);
   return state;

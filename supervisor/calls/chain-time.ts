@@ -12,12 +12,14 @@ export class ChainTime {
   #leftMs: number;
   #pausesLeftMs = PAUSED_MAX_MS;
   #hostDelaysLeftMs: number;
+  #hostWorkLeftMs: number;
 
   /** Compaction calls one link only and gives it the link's whole budget. */
   constructor(hook: HookName) {
     this.#linkMs = hooks[hook].budgetMs;
     this.#leftMs = Math.max(limits.chainBudgetMs, this.#linkMs);
     this.#hostDelaysLeftMs = this.#leftMs * (FACTOR_MAX - 1);
+    this.#hostWorkLeftMs = this.#hostDelaysLeftMs;
   }
 
   /** The budget of a link that starts now. 0: no time is left. */
@@ -33,5 +35,12 @@ export class ChainTime {
     this.#pausesLeftMs -= pauses;
     this.#hostDelaysLeftMs -= delays;
     this.#leftMs -= tookMs - pauses - delays;
+  }
+
+  /** Takes what the host's own work between the calls took beyond its limit: a turn must not wait for a slow database without end. */
+  subtractHostWork(tookMs: number): void {
+    const uncounted = Math.min(tookMs, this.#hostWorkLeftMs);
+    this.#hostWorkLeftMs -= uncounted;
+    this.#leftMs -= tookMs - uncounted;
   }
 }

@@ -126,11 +126,11 @@ export class HostCallPauses {
   readonly #answer: () => Promise<void>;
   /** Runs while a host call pauses the budget. */
   readonly #limit: Deadline;
-  /** Runs until the next look at the process. Null: the budget is not paused. */
+  /** Runs until the next look at the process, or until it has to have answered. Null: the budget is not paused. */
   #look: Deadline | null = null;
   #waitingCalls = 0;
   #isUsedUp = false;
-  /** Whether the process has not answered yet. */
+  /** Whether the process computes and has not answered in time. */
   #isHung = false;
   #isOver = false;
 
@@ -201,10 +201,19 @@ export class HostCallPauses {
     });
   }
 
+  /** Another handler may compute in pieces: then the answer comes before the next look, and takes nothing from the budget. */
   #waitForAnswer(): void {
-    this.#isHung = true;
-    this.#update();
+    const wait = new Deadline(this.#lookEveryMs, () => {
+      this.#isHung = true;
+      this.#update();
+    });
+    this.#look = wait;
     void this.#answer().then(() => {
+      if (this.#look === wait) {
+        wait.clear();
+        this.#scheduleLook();
+        return;
+      }
       this.#isHung = false;
       this.#update();
     });

@@ -1,6 +1,6 @@
 /** Root uses a DATA_DIR of another user: that user's service works afterwards, and no file in it is root's. */
 import { execFile } from 'node:child_process';
-import { chown, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { chown, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -86,6 +86,13 @@ t.test('root acts as the owner of DATA_DIR, or refuses', { skip }, async (t) => 
     stderr: `${workspaces} cannot be used (EACCES): ${workspaces} belongs to user 0. Run chown -R <user> ${DATA_DIR} as root, with the user who runs the service.\n`,
   });
   await chown(workspaces, OWNER, OWNER);
+  const key = join(DATA_DIR, 'keys', 'of-root');
+  await writeFile(key, '', { mode: 0o600 });
+  t.match(await operatorProcess({ DATA_DIR }, 'backup', join(folder, 'y.backup')), {
+    code: 1,
+    stderr: `${key} cannot be used (EACCES): ${key} belongs to user 0.`,
+  });
+  await rm(key);
   const log = join(DATA_DIR, 'postgres.log');
   await chown(log, 0, 0);
   t.match(await (await startOnly({ DATA_DIR })).exited, {

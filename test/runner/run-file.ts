@@ -125,8 +125,13 @@ export async function runTogether(files: readonly string[], root: string): Promi
     const ownEnd = isExplained
       ? { ...ended, ok: true, output: 'It did not run: its process had ended.' }
       : { ...ended, output };
-    return { ...describeResults(file, resultsOf(file), ownEnd), ...(times.get(file) ?? NO_TIME) };
+    return { ...describeResults(file, resultsOf(file), ownEnd), ...timesOf(file) };
   });
+
+  /** Those of the process for a file that ended it. */
+  function timesOf(file: string): Times {
+    return times.get(file) ?? (file === last ? pickTimes(ended) : NO_TIME);
+  }
 
   function resultsOf(file: string): Results {
     const known = byFile.get(file);

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import t from 'tap';
 import { Deadline, FairDeadline, HostCallPauses } from '../../../supervisor/children/deadline.ts';
+import { eventually } from '../../runner/eventually.ts';
 
 /** How late a timer may be on a busy machine, milliseconds. */
 const LATE_MS = 5_000;
@@ -154,16 +155,12 @@ t.test('a budget that a host call pauses runs while its process computes and doe
     looks += 1;
     return { hadMs: looks, waitedMs: looks * 4, isRunnable: true };
   };
-  const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const ask = () => {
-    asked.resolve();
-    return answered.promise;
-  };
+  const answered = Promise.withResolvers<void>();
+  const ask = () => answered.promise;
   const deadline = new Deadline(60_000, () => t.fail('expired'));
   const pauses = new HostCallPauses(deadline, { maxMs: 60_000, lookEveryMs: 10 }, { cpuDemand }, ask);
   pauses.pause();
-  await asked.promise;
-  t.equal(deadline.isPaused, false);
+  await eventually(async () => !deadline.isPaused);
   answered.resolve();
   await answered.promise;
   t.equal(deadline.isPaused, true);
@@ -172,6 +169,28 @@ t.test('a budget that a host call pauses runs while its process computes and doe
   deadline.clear();
   pauses.clear();
 });
+
+t.test(
+  'a process that computes in pieces, and answers, takes nothing from a budget that a host call pauses',
+  async (t) => {
+    const alive = setInterval(() => undefined, 10);
+    t.teardown(() => clearInterval(alive));
+    let demandMs = 0;
+    const cpuDemand = () => {
+    demandMs += 1_000;
+    return { hadMs: demandMs, waitedMs: 0, isRunnable: true };
+  };
+    const seen: boolean[] = [];
+    const deadline = new Deadline(60_000, () => t.fail('expired'));
+    const ask = async () => void seen.push(deadline.isPaused);
+    const pauses = new HostCallPauses(deadline, { maxMs: 60_000, lookEveryMs: 10 }, { cpuDemand }, ask);
+    pauses.pause();
+    await eventually(async () => seen.length === 3);
+    t.same([...seen, deadline.isPaused], [true, true, true, true]);
+    deadline.clear();
+    pauses.clear();
+  },
+);
 
 t.test('a cleared deadline does not expire', async (t) => {
   const deadline = new Deadline(20, () => t.fail('expired'));
