@@ -177,9 +177,9 @@ t.test(
     t.teardown(() => clearInterval(alive));
     let demandMs = 0;
     const cpuDemand = () => {
-    demandMs += 1_000;
-    return { hadMs: demandMs, waitedMs: 0, isRunnable: true };
-  };
+      demandMs += 1_000;
+      return { hadMs: demandMs, waitedMs: 0, isRunnable: true };
+    };
     const seen: boolean[] = [];
     const deadline = new Deadline(60_000, () => t.fail('expired'));
     const ask = async () => void seen.push(deadline.isPaused);
