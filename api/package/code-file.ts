@@ -39,7 +39,9 @@ const PACKAGE_PATH = /^(?:@[\w.-]{1,100}\/)?(\w[\w.-]{0,100})(?:\/[\w./-]{1,100}
 /** Says how an npm package becomes a file of the package. */
 function adviseBundling(path: string): string {
   const name = PACKAGE_PATH.exec(path)?.[1];
-  if (name === undefined || isBuiltin(path)) return '';
+  // A file of the package without its `./`.
+  const isOwnFile = /\.(?:ts|json)$/.test(path);
+  if (name === undefined || isOwnFile || isBuiltin(path)) return '';
   return `. Bundle an npm package into one: npx esbuild ${path} --bundle --format=esm --platform=browser --outfile=vendor/${name}.js`;
 }
 

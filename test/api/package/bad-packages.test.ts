@@ -572,6 +572,10 @@ const similar: Record<string, [Files, Expected]> = {
     withIndex("import x from '@acme/sdk/client';\nx();"),
     { path: 'index.ts', line: 1, column: 8, message: /: npx esbuild @acme\/sdk\/client .* --outfile=vendor\/sdk\.js$/ },
   ],
+  'an import of a file of the package without its ./': [
+    withIndex("import x from 'lib.ts';\nx();"),
+    { path: 'index.ts', line: 1, message: /^“lib\.ts” cannot be imported\. .* by relative path, and nothing else$/ },
+  ],
   'an import() of a package': [
     withIndex('\nimport("lodash");'),
     {

@@ -253,7 +253,7 @@ t.test('a command with a cluster key writes no key while the service uses key fi
     t.match(await operator(sealing, ...command), {
       code: 1,
       stderr:
-        /^This command has a cluster key, .* Start the service once with the cluster key, .* Nothing was changed\.$/m,
+        /^This command has a cluster key, .* Start the service once with the cluster key, .* No key was sealed\.$/m,
     });
   t.match(await operator(sealing, 'accept-data-dir'), { code: 0, stdout: /and nothing was changed\.$/m });
   t.same((await pool.query('SELECT * FROM recorded_keys')).rows, before);
