@@ -8,19 +8,28 @@ type ListedVersion = Pick<Version, 'id' | 'semVer'> & Partial<Pick<Version, 'cap
 
 /** Finds the user's plugin with its versions. Null: not found. */
 export async function findPlugin(rest: Rest, slug: string): Promise<PluginDetail | null> {
-  const own = (await rest.getAll<Plugin>('/plugins')).find((plugin) => plugin.slug === slug);
-  return own ? rest.get<PluginDetail>(`/plugins/${own.id}`) : null;
+  return readPlugin(rest, await listPlugins(rest), slug);
 }
+
+const listPlugins = (rest: Rest): Promise<readonly Plugin[]> => rest.getAll<Plugin>('/plugins');
+
+async function readPlugin(rest: Rest, own: readonly Plugin[], slug: string): Promise<PluginDetail | null> {
+  const found = own.find((plugin) => plugin.slug === slug);
+  return found ? rest.get<PluginDetail>(`/plugins/${found.id}`) : null;
+}
+
+const suggestSlug = (slug: string, known: readonly { readonly slug: string }[]): string =>
+  suggestNearName(
+    slug,
+    known.map((one) => one.slug),
+  );
 
 /** @throws CommandError if the plugin is not found */
 export async function requirePlugin(rest: Rest, slug: string): Promise<PluginDetail> {
-  const plugin = await findPlugin(rest, slug);
+  const own = await listPlugins(rest);
+  const plugin = await readPlugin(rest, own, slug);
   if (plugin) return plugin;
-  const own = await rest.getAll<Plugin>('/plugins');
-  const near = suggestNearName(
-    slug,
-    own.map((one) => one.slug),
-  );
+  const near = suggestSlug(slug, own);
   const advice = near === '' ? 'Publish it first, or pass another slug.' : `${near} Otherwise, publish it first.`;
   throw new CommandError('not_found', `You have no plugin “${slug}” at ${rest.url}. ${advice}`);
 }
@@ -51,10 +60,7 @@ export async function requireInstallation(rest: Rest, slugOrId: string, installO
   const found = all.find(({ slug, id }) => slug === slugOrId || id === slugOrId);
   if (found) return found;
   const install = `bulkhead install ${slugOrId} ${installOption}`.trimEnd();
-  const near = suggestNearName(
-    slugOrId,
-    all.map(({ slug }) => slug),
-  );
+  const near = suggestSlug(slugOrId, all);
   const advice = near === '' ? 'Run' : `${near} Otherwise, run`;
   throw new CommandError('not_found', `“${slugOrId}” is not installed at ${rest.url}. ${advice} \`${install}\`.`);
 }
