@@ -14,7 +14,7 @@ import { type ChildConnection, SentCancellation } from './child-connection.ts';
 import { describeViolation } from './child-end.ts';
 import { ChildError, createTimeoutError, createUnsentError } from './child-errors.ts';
 import { cutFailure } from './child-text.ts';
-import { Deadline, FairDeadline, HostCallPauses, HostDelays, type PauseBounds } from './deadline.ts';
+import { COMPUTING_SHARE, Deadline, FairDeadline, HostCallPauses, HostDelays, type PauseBounds } from './deadline.ts';
 
 /** What the plugin's handler did: it answered, cancelled, or threw. `invalid_arguments`: it did not run. */
 export type Outcome = z.infer<(typeof control)['invoke']['result']>;
@@ -48,8 +48,6 @@ const ABORT_WITHIN_MAX_MS = 1_000;
  * blocks. Sixteen host calls of 2 MiB are read in 8 s. Milliseconds.
  */
 const ABORT_THROTTLED_MAX_MS = 20_000;
-/** A child that computes for this share of the time gets no more. */
-const COMPUTING_SHARE = 0.5;
 
 /** Waiting for a processor, for the reading of output or for late answers of the host makes a budget at most this many times as long. */
 const BUDGET_FACTOR_MAX = 2;

@@ -8,6 +8,8 @@ import type { CpuDemand, WatchedProcess } from '../jail/watched-process.ts';
 
 /** Timers fire up to a millisecond early. */
 const TIMER_SLACK_MS = 1;
+/** A process that had a processor for this share of a time computes: it gets no more time. */
+export const COMPUTING_SHARE = 0.5;
 
 export class Deadline {
   #budgetMs: number;
@@ -259,8 +261,6 @@ export class HostDelays {
 
 /** The process is watched during this last part of a budget only. Nearly all calls end before, and reading CPU times takes 15 µs. */
 const WATCHED_SHARE = 0.5;
-/** A process that had a processor for this share of the watched time computes: it gets no more time. */
-const COMPUTING_SHARE = 0.5;
 /** A shorter wait for a processor is usual and does not extend the budget. Milliseconds. */
 const WAIT_MIN_MS = 10;
 

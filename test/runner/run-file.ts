@@ -171,7 +171,7 @@ async function runParsed(
 /** A file that ends badly without a failed assertion (a crash, a leak, a hang) counts as one failure. */
 function describeResults(name: string, { passed, failures, skipped }: Results, ended: Run): Omit<Outcome, keyof Times> {
   const endedBadly = failures.length === 0 && (!ended.ok || passed + skipped.length === 0);
-  // In a shared process the file is the outermost test.
+  // The file is the outermost test.
   const named = failures.map(({ fullname, diag }) => ({ fullname: fullname.replace(`${name} > `, ''), diag }));
   return {
     name,
