@@ -1,10 +1,7 @@
 /** The time that is left to the links of a chain. */
 import { limits } from '../../sdk/contract/limits.ts';
 import { type HookName, hooks, PAUSED_MAX_MS } from '../../sdk/contract/protocol.ts';
-import type { UncountedTime } from './plugin-call.ts';
-
-/** What the host is late with makes a chain at most this many times as long, as it does a call. */
-const FACTOR_MAX = 2;
+import { BUDGET_FACTOR_MAX, type UncountedTime } from './plugin-call.ts';
 
 /** All times in milliseconds. */
 export class ChainTime {
@@ -18,7 +15,7 @@ export class ChainTime {
   constructor(hook: HookName) {
     this.#linkMs = hooks[hook].budgetMs;
     this.#leftMs = Math.max(limits.chainBudgetMs, this.#linkMs);
-    this.#hostDelaysLeftMs = this.#leftMs * (FACTOR_MAX - 1);
+    this.#hostDelaysLeftMs = this.#leftMs * (BUDGET_FACTOR_MAX - 1);
     this.#hostWorkLeftMs = this.#hostDelaysLeftMs;
   }
 

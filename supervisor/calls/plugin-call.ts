@@ -5,6 +5,9 @@ import { type ArgumentFault, surfaces, type Target } from '../../sdk/contract/pr
 import type { DeltaReader } from '../children/answer-deltas.ts';
 import type { LinkResult } from './chain.ts';
 
+/** What the host is late with makes a call, and a chain, at most this many times as long. */
+export const BUDGET_FACTOR_MAX = 2;
+
 /** The parts of a call's time that are not the plugin's fault. They may overlap. Milliseconds. */
 export interface UncountedTime {
   /** All pauses of its budget. */

@@ -7,7 +7,7 @@ import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
 import { control, PAUSED_MAX_MS, type Target } from '../../sdk/contract/protocol.ts';
 import type { HostRow } from '../../sdk/contract/rows.ts';
 import { within } from '../../service/timing/within.ts';
-import { formatSource, type UncountedTime } from '../calls/plugin-call.ts';
+import { BUDGET_FACTOR_MAX, formatSource, type UncountedTime } from '../calls/plugin-call.ts';
 import type { CpuDemand, WatchedProcess } from '../jail/watched-process.ts';
 import { CallSlots } from './call-slots.ts';
 import { type ChildConnection, SentCancellation } from './child-connection.ts';
@@ -48,9 +48,6 @@ const ABORT_WITHIN_MAX_MS = 1_000;
  * blocks. Sixteen host calls of 2 MiB are read in 8 s. Milliseconds.
  */
 const ABORT_THROTTLED_MAX_MS = 20_000;
-
-/** Waiting for a processor, for the reading of output or for late answers of the host makes a budget at most this many times as long. */
-const BUDGET_FACTOR_MAX = 2;
 
 const PAUSE_BOUNDS: PauseBounds = { maxMs: PAUSED_MAX_MS, lookEveryMs: SECOND };
 
@@ -297,6 +294,7 @@ class Call {
     this.#onDelta = options.onDelta;
     this.#onUncounted = options.onUncounted;
     this.#caller = caller;
+    // Waiting for a processor and for the reading of output extends it, too.
     this.deadline = new FairDeadline(this.#budgetMs, calls, BUDGET_FACTOR_MAX, () => this.#expireAfterTurn());
     this.#signal?.addEventListener('abort', this.abandon, { once: true });
   }
