@@ -12,6 +12,7 @@ import { HostCalls } from './host-calls.ts';
 import { IdleCollection } from './idle-collection.ts';
 import { type Invocations, type Outcome, trackInvocations } from './invocations.ts';
 import { makeLog } from './log-lines.ts';
+import { LostChanges } from './lost-changes.ts';
 import { refuseLostResult } from './message.ts';
 import type { Realm } from './realm.ts';
 import { openRegistry } from './registry.ts';
@@ -65,6 +66,7 @@ class Program {
   #loadFault: { readonly error: unknown } | null = null;
   #argumentChecks = new ArgumentChecks({});
   readonly #log: ReturnType<typeof makeLog>;
+  readonly #lostChanges: LostChanges;
 
   constructor(realm: Realm) {
     this.#realm = realm;
@@ -81,6 +83,7 @@ class Program {
     });
     this.#deltas = new Deltas(this.#supervisor);
     this.#log = makeLog(this.#supervisor, () => this.#invocations.getCurrentId());
+    this.#lostChanges = new LostChanges(this.#log);
     const calls = new HostCalls(this.#supervisor);
     // Read here, not when the queued call is sent: another invocation may be running then.
     const describe = (member: string, args: unknown[]) => ({
@@ -197,7 +200,9 @@ class Program {
     }
     if (handler && kind === 'providers')
       return this.#invocations.run(params, this.#deltas.adapt(handler, params), cancellation);
-    if (handler) return this.#invocations.run(params, adaptResult(kind, name, handler), cancellation);
+    const run = (adapted: Handler) => this.#invocations.run(params, adapted, cancellation);
+    if (handler && kind === 'hook') return this.#lostChanges.watch(name, handler, run);
+    if (handler) return run(adaptResult(kind, name, handler));
     return { outcome: 'failed', message: `${kind} ${name} is not registered`, stack: '' };
   }
 
