@@ -7,6 +7,9 @@ import { KIB } from '../../sdk/contract/limits.ts';
 import { toolResult } from '../../sdk/contract/payloads.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 
+const BYTES_ADVICE =
+  'Return a text made by new TextDecoder().decode(bytes), or a picture as { content: [{ type: "image", mimeType: "image/png", data }] } with its base64 text as data.';
+
 /** Handlers may leave out `isError`. */
 const answered = toolResult.extend({ isError: z.boolean().default(false) });
 
@@ -24,7 +27,7 @@ export function readToolResult(name: string, answer: unknown, maxBytes: number):
   if (answer === undefined)
     throw new Problem('plugin_failed', `${name} returned nothing. Return a string or a JSON value.`);
   const checked = answered.safeParse(
-    hasContent(answer) ? answer : { content: [{ type: 'text', text: toText(answer) }] },
+    hasContent(answer) ? answer : { content: [{ type: 'text', text: toText(name, answer) }] },
     { error: describeFieldFault },
   );
   if (!checked.success) {
@@ -51,4 +54,12 @@ const hasContent = (answer: unknown): boolean =>
   Object.hasOwn(answer, 'content') &&
   (Array.isArray(answer.content) || Object.hasOwn(answer, 'isError'));
 
-const toText = (answer: unknown): string => (typeof answer === 'string' ? answer : JSON.stringify(answer));
+/** @throws Problem `plugin_failed` for bytes: an agent would read them as a list of numbers, each with its place */
+function toText(name: string, answer: unknown): string {
+  if (typeof answer === 'string') return answer;
+  return JSON.stringify(answer, (key: string, value: unknown) => {
+    if (!(value instanceof Uint8Array)) return value;
+    const place = key === '' ? '' : ` in its field ${JSON.stringify(key)}`;
+    throw new Problem('plugin_failed', `${name} returned bytes${place}. ${BYTES_ADVICE}`);
+  });
+}

@@ -17,6 +17,9 @@ const { installationId } = await fixture.install({
     tool('json', "return { content: 'text', title: 'Page' };"),
     tool('nul', "return { ok: 'a\\0' };"),
     tool('large', "return 'x'.repeat(300_000);"),
+    tool('bytes', 'return new Uint8Array([137, 80]);'),
+    tool('icon', 'return { icon: new Uint8Array([137, 80]) };'),
+    tool('picture', 'return { content: [{ type: "image", mimeType: "image/png", data: btoa("\x89P") }] };'),
     command('typo', "return { txt: 'x' };"),
     command('none', ''),
     provider('none', 'chat: () => undefined'),
@@ -42,6 +45,8 @@ async function readSystemLines(): Promise<string[]> {
   return rows.map(({ message }) => message);
 }
 
+const BYTES_ADVICE =
+  'Return a text made by new TextDecoder().decode(bytes), or a picture as { content: [{ type: "image", mimeType: "image/png", data }] } with its base64 text as data.';
 const NO_USAGE = 'it returned no completion: usage: is required and must be an object';
 const CONTRADICTION = 'the text that it returned does not begin with the text that it yielded';
 const request = { request: { messages: [{ role: 'user', text: 'hi' }] } };
@@ -55,6 +60,8 @@ for (const [path, body, detail, line] of [
     null,
   ],
   ['tools/odd__large', { arguments: {} }, 'odd__large returned more than 262144 bytes.', null],
+  ['tools/odd__bytes', { arguments: {} }, `odd__bytes returned bytes. ${BYTES_ADVICE}`, null],
+  ['tools/odd__icon', { arguments: {} }, `odd__icon returned bytes in its field "icon". ${BYTES_ADVICE}`, null],
   [
     'commands/odd__typo',
     { input: '' },
@@ -89,6 +96,11 @@ t.test('a plugin that asks a provider is sent to the provider’s log, which say
   const { body } = await fixture.call('POST', `/sessions/${session}/tools/asker__ask`, { arguments: {} });
   t.match(body.content, [{ text: /odd__none failed; its own log says why/ }]);
   t.same((await readSystemLines()).slice(known.length), ['providers.none (error): it returned nothing']);
+});
+
+t.test('a picture is returned as the advice says', async (t) => {
+  const { body } = await fixture.call('POST', `/sessions/${session}/tools/odd__picture`, { arguments: {} });
+  t.same(body.content, [{ type: 'image', mimeType: 'image/png', data: 'iVA=' }]);
 });
 
 t.test('a text that cannot be stored is named by its place', async (t) => {
