@@ -33,6 +33,8 @@ export interface ClaimedHandshake
   > {
   /** Time left, milliseconds. */
   readonly leftMs: number;
+  /** Whether its address was replaced or disconnected meanwhile: an API learns of it later, or while a body arrives. */
+  readonly isRetired: boolean;
 }
 
 /**
@@ -85,6 +87,8 @@ export async function claimHandshake(pool: Pool, id: string, fence: Fence): Prom
     `UPDATE handshakes SET claimed_by = $2 WHERE id = $1 AND claimed_by IS NULL AND ${holdShardSql(fence)}
       RETURNING id, channel_id AS "channelId", installation_id AS "installationId", routing_id AS "routingId",
         received_at AS "receivedAt", method, query, headers, body,
+        NOT EXISTS (SELECT 1 FROM channel_addresses a
+                     WHERE a.routing_id = handshakes.routing_id AND a.retired_at IS NULL) AS "isRetired",
         ($3 - extract(epoch FROM clock_timestamp() - created_at) * 1000)::float8 AS "leftMs"`,
     [id, fence.epoch, HANDSHAKE_TIMEOUT_MS],
   );

@@ -35,7 +35,7 @@ export async function answerRequestedHandshake(
   try {
     const claimed = await claimHandshake(services.pool, id, work.fence);
     if (!claimed) return;
-    const plugin = await loadInstalledPlugin(services.pool, claimed.installationId);
+    const plugin = claimed.isRetired ? null : await loadInstalledPlugin(services.pool, claimed.installationId);
     const reply =
       plugin && mayRun(plugin) && plugin.registrations.channel.handshake
         ? await callHandshake(services, claimed, plugin)

@@ -1,6 +1,8 @@
-/** A handshake that fails: the vendor gets no answer of the plugin, and its log says where the error is. */
+/** Handshakes without an answer of the plugin: it fails, and its log says where the error is, or its address was replaced. */
 import t from 'tap';
+import { replaceAddress } from '../../../db/channels/channels.ts';
 import { requestHandshake } from '../../../db/channels/handshakes.ts';
+import { inTransaction } from '../../../db/postgres/pool.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 import { connect, deliver, describeRequest, rowOf } from './channels.ts';
@@ -12,6 +14,7 @@ const made = await fixture.install({
     channel.handshakeOn = { header: 'x-hook' };
     channel.handshake = (request) => {
       if (request.bodyText === 'text') return 'welcome';
+      if (request.bodyText === 'hello') return { status: 200, body: 'welcome' };
       throw new Error('no key');
     };`,
 });
@@ -34,4 +37,10 @@ t.test('a malformed answer is logged as a sentence', async (t) => {
     'channel.handshake: it returned no answer to the vendor: must be an object, not text',
   );
   t.match(data, { next: 'queued', stack: undefined });
+});
+
+t.test('a request that arrives while its address is replaced gets no answer of the plugin', async (t) => {
+  t.match(await ask('hello'), { status: 200, body: 'welcome' });
+  await inTransaction(fixture.pool, (tx) => replaceAddress(tx, made.installationId, channel.id));
+  t.equal(await ask('hello'), null);
 });
