@@ -26,12 +26,7 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
   const { kind, name, session } = request;
   const { plugins } = await services.pluginsCache.current(request.plugin.accountId);
   const plugin = plugins.find(({ installationId }) => installationId === request.plugin.installationId);
-  if (!plugin)
-    return {
-      kind: 'unavailable',
-      message: 'The plugin may not run any more: it was paused, blocked or uninstalled, or lacks settings.',
-      isUnsent: true,
-    };
+  if (!plugin) return STOPPED_PLUGIN;
   const started = performance.now();
   const deadlineAt = Date.now() + surfaces[kind].budgetMs;
   const invocationId = request.invocationId ?? randomUUIDv7();
@@ -56,6 +51,13 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
   logFailure(services, { ...request, plugin }, invocationId, result);
   return result;
 }
+
+/** Of a plugin that stopped since the caller found it. */
+export const STOPPED_PLUGIN = {
+  kind: 'unavailable',
+  message: 'The plugin may not run any more: it was paused, blocked or uninstalled, or lacks settings.',
+  isUnsent: true,
+} as const satisfies LinkResult;
 
 const ignoreDelta = async (): Promise<void> => undefined;
 

@@ -354,6 +354,31 @@ soakTest(t, 'resources are listed in pages, each with one query', async (t) => {
   await t.rejects(client.listResources({ cursor: 'x' }), { code: -32_602, message: /cursor is invalid/ });
 });
 
+t.test('a prompt whose plugin is paused while a hook judges its call reaches no model', async (t) => {
+  const own = fixture.withNewAccount();
+  const prompts = await own.install({
+    slug: `prompts-${own.account}`,
+    code: '',
+    files: { 'commands/say.md': 'Say it.' },
+    discovered: { skills: [], commands: [{ name: 'say', description: 'Says' }] },
+  });
+  const judge = await own.install({
+    slug: `judge-${own.account}`,
+    capabilities: ['host.storage'],
+    code: `middleware.toolCall = async () => {
+      await host.storage.set('asked', true);
+      ${waitForKey("'go on'")}
+    };`,
+  });
+  const { client } = await connect(t, await own.session(), own.account);
+  const answer = client.getPrompt({ name: `${prompts.slug}__say`, arguments: {} });
+  const isAsked = `SELECT 1 FROM installation_storage WHERE installation_id = $1 AND key = 'asked'`;
+  await eventually(async () => (await own.pool.query(isAsked, [judge.installationId])).rowCount === 1);
+  await own.change(prompts, `status = 'paused'`);
+  await storeKey(own.pool, judge, 'go on');
+  await t.rejects(answer, { message: /may not run any more: it was paused/ });
+});
+
 t.test('cancelling a call aborts its handler; a call with a progress token gets notifications', async (t) => {
   const { client } = await connect(t, session);
   const control = new AbortController();
