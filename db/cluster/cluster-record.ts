@@ -193,13 +193,21 @@ export async function markNewPlace(pool: Pool, place: BlobPlace): Promise<void> 
  * no row stays behind that names an object which may be gone when blobs come back. The list of actions has the move if it was made.
  *
  * @param copied names of the blobs that this move has stored in the place
+ * @param requireStopped rejects if a process may have stored other blobs in the old place meanwhile: then nothing is changed
  */
-export function setBlobPlace(pool: Pool, { store }: BlobPlace, copied: readonly string[]): Promise<void> {
+export function setBlobPlace(
+  pool: Pool,
+  { store }: BlobPlace,
+  copied: readonly string[],
+  requireStopped: () => Promise<void>,
+): Promise<void> {
   return inTransaction(pool, async (tx) => {
     if (store === 'files') await deleteBlobRows(tx);
     else if (store !== 'database') await deleteContents(tx, copied);
     await tx.query('UPDATE cluster SET blob_store = $1, blobs_marked = true', [store]);
     await recordAction(tx, { action: 'move-blobs', subject: store });
+    // Last, because the statements before may take minutes.
+    await requireStopped();
   });
 }
 

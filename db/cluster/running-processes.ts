@@ -1,5 +1,5 @@
 /** Whether API processes and supervisors run on a database, for commands that need it to themselves. */
-import type { Pool } from 'pg';
+import type { Pool, PoolClient } from 'pg';
 import type { Listener, Subscription } from '../postgres/listener.ts';
 import { findValue } from '../postgres/rows.ts';
 
@@ -13,12 +13,18 @@ const SEEN_S = 10;
  */
 export const announceProcess = (listener: Listener): Promise<Subscription> => listener.holdShared(LOCK);
 
+interface Exclusion {
+  /** @throws Error if the exclusion has ended with its connection, so that a process may have started since */
+  requireHeld(): Promise<void>;
+  release(): Promise<void>;
+}
+
 /**
  * Keeps the database free of API processes and supervisors: those that start meanwhile wait.
  *
- * @returns ends that; null: one runs
+ * @returns null: one runs
  */
-export async function excludeProcesses(pool: Pool): Promise<(() => Promise<void>) | null> {
+export async function excludeProcesses(pool: Pool): Promise<Exclusion | null> {
   const client = await pool.connect();
   // The lock ends with the connection.
   const release = async () => client.release(true);
@@ -31,8 +37,16 @@ export async function excludeProcesses(pool: Pool): Promise<(() => Promise<void>
           AND NOT EXISTS (SELECT 1 FROM spools WHERE seen_at > now() - make_interval(secs => $2))`,
       [LOCK, SEEN_S],
     );
-    return isHeld ? release : null;
+    return isHeld ? { release, requireHeld: () => requireConnection(client) } : null;
   } finally {
     if (!isHeld) await release();
   }
+}
+
+async function requireConnection(client: PoolClient): Promise<void> {
+  await client.query('SELECT 1').catch((error: Error) => {
+    throw new Error(
+      `The connection that kept API and supervisor from starting was lost (${error.message}), so one may have run meanwhile. The change was not made: stop the service on all machines, then run this again.`,
+    );
+  });
 }

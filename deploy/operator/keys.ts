@@ -142,15 +142,15 @@ export const acceptDataDir: OperatorCommand = {
         `${mismatch}${blobs === null || blobs === mismatch ? '' : ` ${blobs}`} If the right one is lost for good, repeat accept-data-dir with --yes: ${lost.count} secrets can then not be opened, and tokens that a lost key signed are no longer valid.${lostBlobs} Nothing was changed.${formatLost(lost)}`,
       );
     }
-    const release = await excludeProcesses(pool);
-    if (release === null)
+    const exclusion = await excludeProcesses(pool);
+    if (exclusion === null)
       throw new Error(
         'An API or a supervisor runs on this database, or was killed seconds ago, so its keys are not lost: set DATA_DIR to its folder. If it is meant, stop the service on all machines, then run this again.',
       );
     try {
       return await accept(pool, settings, member, { limit, lostBlobs });
     } finally {
-      await release();
+      await exclusion.release();
     }
   },
 };

@@ -32,15 +32,16 @@ export const moveBlobs: OperatorCommand = {
     // Rows name the key of an object, not its bucket.
     if (to.BLOBS.startsWith('s3:') && settings.BLOBS.startsWith('s3:'))
       throw new Error('Blobs cannot be moved from one bucket to another: move them to database or files first.');
-    const release = await excludeProcesses(pool);
-    if (release === null)
+    const exclusion = await excludeProcesses(pool);
+    if (exclusion === null)
       throw new Error(
         'An API or a supervisor runs, or was killed seconds ago: stop the service on all machines, then run this again.',
       );
     try {
-      return await move(pool, settings, { to, leavesOutLost: options['without-lost'] === true, printProgress });
+      const leavesOutLost = options['without-lost'] === true;
+      return await move(pool, settings, { to, leavesOutLost, printProgress, requireStopped: exclusion.requireHeld });
     } finally {
-      await release();
+      await exclusion.release();
     }
   },
 };
@@ -50,12 +51,14 @@ interface Move {
   /** Whether to move also if blobs are missing or damaged. */
   readonly leavesOutLost: boolean;
   printProgress(line: string): void;
+  /** @throws Error if an API or a supervisor may have run since the move began */
+  requireStopped(): Promise<void>;
 }
 
 async function move(
   pool: Pool,
   settings: SharedSettings,
-  { to, leavesOutLost, printProgress }: Move,
+  { to, leavesOutLost, printProgress, requireStopped }: Move,
 ): Promise<Outcome> {
   if (to.BLOBS === 'database') await requireShortFiles(pool);
   const place = describeBlobPlace(pool, to);
@@ -88,7 +91,7 @@ async function move(
     throw new Error(
       `${described}. All others are copied, but BLOBS stays ${settings.BLOBS}. Get them back and run this again, or set --without-lost: the versions and media that use them stay broken.`,
     );
-  await setBlobPlace(pool, place, copied);
+  await setBlobPlace(pool, place, copied, requireStopped);
   return {
     sentence: `${moved - lost.length} blobs are in ${to.BLOBS} now. Set BLOBS=${to.BLOBS} for every process and start the service. ${describeOldCopies(settings.BLOBS)}${lost.length === 0 ? '' : ` Left out: ${described}.`}`,
     fields: { store: to.BLOBS, blobs: moved - lost.length, lostBlobs: lost.length },

@@ -12,6 +12,7 @@ import { openKeyFiles } from '../../../db/files/key-files.ts';
 import { openSecretKeys } from '../../../db/files/secrets.ts';
 import { migrate } from '../../../db/postgres/migrate.ts';
 import { operator } from '../../deploy/operator-command.ts';
+import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { emptyDatabase, type Teardown, temporaryFolder, testDatabase } from '../../runner/harness.ts';
 import { amount, isSoak, soakTest } from '../../runner/soak.ts';
 
@@ -89,6 +90,28 @@ t.test('a move copies what is intact, names what is lost, and ends without it if
     t.match(back, { code: 0, stdout: /^1 blobs are in files now/ }, back.stderr);
     t.equal(await readFile(otherFile, 'utf8'), 'world');
   });
+});
+
+t.test('a move changes nothing if the connection was lost that kept the service from starting', async (t) => {
+  const { env, pool } = await createCluster(t);
+  const readStore = async () => (await pool.query('SELECT blob_store FROM cluster')).rows[0].blob_store;
+  const holder = await pool.connect();
+  await holder.query('BEGIN');
+  await holder.query('SELECT 1 FROM cluster FOR UPDATE');
+  const moving = operator(env, 'move-blobs', 'database');
+  // All blobs are copied, and the last statements of the move wait for the row.
+  await untilLockIsAwaited(pool);
+  const ended = await pool.query(
+    `SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+      WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.mode = 'ExclusiveLock'`,
+  );
+  t.equal(ended.rowCount, 1);
+  await holder.query('ROLLBACK');
+  holder.release();
+  t.match(await moving, { code: 1, stderr: /The connection that kept API and supervisor from starting was lost \(/ });
+  t.equal(await readStore(), 'files');
+  t.match(await operator(env, 'move-blobs', 'database'), { code: 0 }, 'it can be repeated');
+  t.equal(await readStore(), 'database');
 });
 
 await soakTest(t, 'a move writes no copies, and reads and keeps those of the service', async (t) => {

@@ -42,7 +42,7 @@ t.test('blobs have another place only together with the end of their rows', asyn
   const { blobs: files } = await describeMember(pool, settings);
   const stop = await pool.connect();
   await stop.query('BEGIN; LOCK TABLE stored_blobs IN ACCESS EXCLUSIVE MODE');
-  const moving = setBlobPlace(pool, files, []);
+  const moving = setBlobPlace(pool, files, [], async () => undefined);
   await eventually(() =>
     findValue(
       pool,
