@@ -1,5 +1,6 @@
 /** Removes installations with everything they own. */
 import type { Pool } from 'pg';
+import { SECOND } from '../../sdk/contract/limits.ts';
 import { listAgentSessions, lockAgents } from '../accounts/agents.ts';
 import { lockMedia, releaseMediaOfInstallation } from '../accounts/media.ts';
 import { sweepDeletedPlugins } from '../catalog/plugins.ts';
@@ -72,13 +73,16 @@ const findUninstalling = (pool: Pool, installationId: string): Promise<string | 
 const lockUninstalling = (tx: Transaction, installationId: string): Promise<boolean> =>
   hasRow(tx, `SELECT 1 FROM installations WHERE id = $1 AND status = 'uninstalling' FOR UPDATE`, [installationId]);
 
-/** When the pending `pluginUninstalled` event was recorded; null: no such event is pending. */
-export const findUninstallEventTime = (pool: Pool, installationId: string): Promise<string | null> =>
-  findValue(
+/**
+ * Whether a `pluginUninstalled` event is pending that was recorded within the last `maxMs`. By the clock of the database, which recorded
+ * it: a supervisor whose clock is ahead would remove the installation before the event is delivered.
+ */
+export const hasNewUninstallEvent = (pool: Pool, installationId: string, maxMs: number): Promise<boolean> =>
+  hasRow(
     pool,
-    `SELECT occurred_at FROM events
-      WHERE installation_id = $1 AND type = 'pluginUninstalled' AND state = 'pending' ORDER BY id LIMIT 1`,
-    [installationId],
+    `SELECT 1 FROM events WHERE installation_id = $1 AND type = 'pluginUninstalled' AND state = 'pending'
+        AND occurred_at > now() - make_interval(secs => $2) LIMIT 1`,
+    [installationId, maxMs / SECOND],
   );
 
 /** Queues every unfinished removal again, after a kill. @returns how many */

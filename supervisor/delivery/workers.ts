@@ -14,7 +14,7 @@ import { CHANNEL_QUEUES_PER_INSTALLATION } from '../../db/channels/queue-limits.
 import type { Blobs } from '../../db/files/blobs.ts';
 import { endOrphanedEvents, releaseHeldEvents, requeueStrandedEvents } from '../../db/installations/events.ts';
 import {
-  findUninstallEventTime,
+  hasNewUninstallEvent,
   removeInstallation,
   requeueRemovals,
 } from '../../db/installations/installation-removal.ts';
@@ -256,8 +256,7 @@ async function runIntrospection(
  * `UNINSTALL_EVENT_MAX_MS`, queues this job again.
  */
 async function uninstall(deps: JobDeps, installationId: string, { fence }: OwnedWork): Promise<void> {
-  const since = await findUninstallEventTime(deps.pool, installationId);
-  if (since && Date.now() - Date.parse(since) < UNINSTALL_EVENT_MAX_MS) return;
+  if (await hasNewUninstallEvent(deps.pool, installationId, UNINSTALL_EVENT_MAX_MS)) return;
   await deps.fleet.retire(installationId);
   await removeInstallation({ pool: deps.pool, fence }, deps.queues, installationId);
 }

@@ -4,7 +4,8 @@ import { claimNextEvent, finishEvent, recordEvent } from '../../../db/installati
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
-import { judgeAttempt } from '../../../supervisor/delivery/event-retry-policy.ts';
+import { judgeAttempt, UNINSTALL_EVENT_MAX_MS } from '../../../supervisor/delivery/event-retry-policy.ts';
+import { moveClocks } from '../../fixtures/moved-clocks.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
@@ -217,7 +218,8 @@ t.test('a supervisor that owned an account before neither claims nor finishes it
   t.match(await claimNextEvent(pool, made.installationId, owner), { data: { sessionId: 's1' } });
 });
 
-t.test('an uninstall delivers pluginUninstalled, then removes everything', async (t) => {
+t.test('an uninstall delivers pluginUninstalled, then removes everything, also where the clock is ahead', async (t) => {
+  moveClocks(t).wallMs = 2 * UNINSTALL_EVENT_MAX_MS;
   const fixture = shared.withNewAccount();
   const made = await fixture.install({
     slug: 'leaving',
