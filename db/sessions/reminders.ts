@@ -51,6 +51,11 @@ export interface ReminderRow extends ReminderFields {
   readonly position: string;
 }
 
+export interface DueReminder extends ReminderRow {
+  /** The database's time of the search. */
+  readonly foundAt: string;
+}
+
 const REMINDER = `id, session_id AS "sessionId", account_id AS "accountId", digest, text, recipient AS "to", zone, repeat,
   starts_at AS "startsAt", next_at AS "nextAt", remaining, occurrence, attempts, last_at AS "lastAt",
   last_outcome AS "lastOutcome", created_at AS "createdAt", position::text AS position`;
@@ -120,10 +125,10 @@ interface DueQuery {
 export const listDueReminders = (
   pool: Pool,
   { shards, leftOut, perAccount, limit }: DueQuery,
-): Promise<ReminderRow[]> =>
+): Promise<DueReminder[]> =>
   listRows(
     pool,
-    `SELECT ${REMINDER} FROM (
+    `SELECT ${REMINDER}, now() AS "foundAt" FROM (
        SELECT r.*, row_number() OVER (PARTITION BY account_id ORDER BY due_at, position) AS n FROM reminders r
         WHERE due_at <= now() AND ${isInShardsSql('account_id', '$1')} AND account_id <> ALL ($2::text[])
           AND ${IS_ACTIVE}) reminders

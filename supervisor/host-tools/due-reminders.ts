@@ -6,7 +6,13 @@ import type { FencedPool } from '../../db/postgres/pool.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { asAccount } from '../../db/postgres/shares.ts';
 import { findConversationKey, findReplyAddress } from '../../db/sessions/conversations.ts';
-import { advanceReminder, listDueReminders, postponeReminder, type ReminderRow } from '../../db/sessions/reminders.ts';
+import {
+  advanceReminder,
+  type DueReminder,
+  listDueReminders,
+  postponeReminder,
+  type ReminderRow,
+} from '../../db/sessions/reminders.ts';
 import { appendMessages, type NewMessage, type Session } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import type { attachments } from '../../sdk/contract/payloads.ts';
@@ -37,7 +43,7 @@ const TURN_MS = 2_000;
 const RETRY_S = 15;
 const RETRY_MAX_S = 900;
 const ATTEMPTS_MAX = 12;
-/** A message that is delivered later than this after its time has `late` in its data. Milliseconds. */
+/** The message of a reminder that is found later than this after its time has `late` in its data. Milliseconds. */
 const LATE_MS = 60_000;
 /** The value of `to` for a reminder to the agent of the session. */
 export const TO_AGENT = 'agent';
@@ -85,13 +91,13 @@ export class DueReminders {
     }
   }
 
-  #listDue(leftOut: readonly string[]): Promise<ReminderRow[]> {
+  #listDue(leftOut: readonly string[]): Promise<DueReminder[]> {
     const { services, ownership } = this.#deps;
     const shards = ownership.listShards();
     return listDueReminders(services.pool, { shards, leftOut, perAccount: PER_ACCOUNT, limit: PER_SCAN });
   }
 
-  #begin(accountId: string, reminders: readonly ReminderRow[]): void {
+  #begin(accountId: string, reminders: readonly DueReminder[]): void {
     const { ownership, onError } = this.#deps;
     // The database may answer a scan after the stop.
     if (this.#isStopped || this.#busy.size >= ACCOUNTS_AT_ONCE) return;
@@ -115,7 +121,7 @@ export class DueReminders {
   }
 
   /** Delivers reminders in the order of their times. */
-  async #deliverAll(reminders: readonly ReminderRow[], work: OwnedWork): Promise<void> {
+  async #deliverAll(reminders: readonly DueReminder[], work: OwnedWork): Promise<void> {
     const { services, onError } = this.#deps;
     const writes = { pool: services.pool, fence: work.fence };
     const endsAt = performance.now() + TURN_MS;
@@ -129,11 +135,11 @@ export class DueReminders {
 /** @throws an error that the account's other reminders would meet, too */
 async function deliverReminder(
   services: SessionServices,
-  reminder: ReminderRow,
+  reminder: DueReminder,
   writes: FencedPool,
   onError: (error: Error) => void,
 ): Promise<void> {
-  const { accountId, sessionId, nextAt } = reminder;
+  const { accountId, sessionId, nextAt, foundAt } = reminder;
   // Null: the session was deleted, and its reminders with it.
   const session = await services.sessions.get(accountId, sessionId).catch(skipNotFound);
   if (!session || nextAt === null) return;
@@ -141,7 +147,8 @@ async function deliverReminder(
   const messageId = `reminder-${digestOf([sessionId, reminder.position, reminder.createdAt])}-${reminder.occurrence}`;
   let following: Following;
   try {
-    following = await services.recurrences.follow(accountId, reminder, nextAt, Date.now());
+    // Not this process's clock: one that is ahead would take times for missed that have not come.
+    following = await services.recurrences.follow(accountId, reminder, nextAt, Date.parse(foundAt));
   } catch (cause) {
     // The rule may still have a next time: on a busy machine, an ordinary rule can exceed the time limit, too.
     onError(new Error(`the next time of reminder ${reminder.id} of session ${sessionId} was not computed`, { cause }));
@@ -215,13 +222,13 @@ async function judgeReminder(
 /** Adds the message, queues it for the channel, and sets the next time, in one transaction. */
 async function deliverMessage(
   session: Session,
-  reminder: ReminderRow,
+  reminder: DueReminder,
   writes: FencedPool,
   following: Following,
   judged: JudgedReminder | null,
 ): Promise<void> {
-  const { id, to, nextAt } = reminder;
-  const isLate = Date.now() - Date.parse(nextAt ?? '') > LATE_MS;
+  const { id, to, nextAt, foundAt } = reminder;
+  const isLate = Date.parse(foundAt) - Date.parse(nextAt ?? '') > LATE_MS;
   const data = {
     kind: 'reminder',
     notifyId: id,

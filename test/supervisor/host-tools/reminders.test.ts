@@ -4,6 +4,7 @@ import { changeSuspension } from '../../../db/accounts/moderation.ts';
 import { saveUsageLimits } from '../../../db/accounts/usage.ts';
 import { requireZone } from '../../../supervisor/host-tools/recurrence.ts';
 import { RecurrenceClock } from '../../../supervisor/host-tools/recurrence-clock.ts';
+import { moveClocks } from '../../fixtures/moved-clocks.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { soakTest } from '../../runner/soak.ts';
 import { connect as connectChannel, deliver } from '../delivery/channels.ts';
@@ -289,6 +290,27 @@ t.test('one that repeats comes again; what was missed comes once, and says so', 
   t.ok(left > 0 && left < HOUR_MS, 'the next time is the next of the rule');
   t.equal(body.remaining, 5, 'what was missed is counted');
   t.match(await transcript(fixture, session), [{ data: { late: true, missed: 4 } }], 'one message');
+});
+
+t.test('a supervisor whose clock is ahead takes no time for missed that has not come', async (t) => {
+  const fixture = shared.withNewAccount();
+  const session = await startSession(fixture);
+  const reminders = remindersOf(fixture, session);
+  const repeated = { repeat: 'FREQ=HOURLY;COUNT=10', to: 'agent', trigger: 'user' };
+  await reminders('POST', '', { id: 'r1', text: 'water', at: inMs(HOUR_MS), ...repeated });
+  moveClocks(t).wallMs = 3 * HOUR_MS;
+  await fixture.pool.query(
+    `UPDATE reminders SET starts_at = now(), next_at = now(), due_at = now() WHERE session_id = $1`,
+    [session],
+  );
+  const delivered = await eventually(async () => {
+    const { body } = await reminders('GET', '/r1');
+    return body.lastOutcome === 'delivered' && body;
+  });
+  t.equal(delivered.remaining, 9);
+  const [message] = await transcript(fixture, session);
+  t.equal(message?.text, 'water');
+  t.notOk('late' in (message?.data ?? {}));
 });
 
 t.test('a channel gets it as a reply, with the files that plugins add', async (t) => {
