@@ -48,6 +48,25 @@ t.test('V8 accepts the code cache of Node’s own modules in a child', async (t)
   t.same(JSON.parse(stdout), [true, []]);
 });
 
+t.test('V8 optimizes a function of a child after some hundred calls, with its last compiler only', async (t) => {
+  const flagsFile = new URL('../../../sandbox-child/compiler-flags.ts', import.meta.url);
+  const run = `
+    import { setFlagsFromString } from 'node:v8';
+    import { setCompilerFlags } from ${JSON.stringify(flagsFile.href)};
+    setFlagsFromString('--allow-natives-syntax');
+    const readStatus = new Function('f', 'return %GetOptimizationStatus(f)');
+    setCompilerFlags();
+    const [byMaglev, byTurbofan] = [1 << 4, 1 << 5];
+    const hook = (fields) => Object.keys(fields).map((name) => name + fields[name]).join(' ');
+    let calls = 0;
+    while (calls < 20_000 && (readStatus(hook) & (byMaglev | byTurbofan)) === 0) hook({ at: String((calls += 1)) });
+    console.log(JSON.stringify({ calls, isLast: (readStatus(hook) & byTurbofan) !== 0 }));`;
+  const flags = [...nodeFlags(limits.heapMegabytes, false), '--input-type=module', '-e', run];
+  const { calls, isLast } = JSON.parse((await promisify(execFile)(process.execPath, flags)).stdout);
+  t.ok(isLast);
+  t.ok(calls < 2_000, `${calls} calls`);
+});
+
 t.test('a child starts without a code cache, and with one that V8 rejects', async (t) => {
   const cached = (await cacheProgram(program)) ?? Buffer.alloc(0);
   const source = cached.subarray(0, 4 + cached.readUInt32LE(0));
