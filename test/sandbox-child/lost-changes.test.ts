@@ -88,6 +88,12 @@ for (const [what, [body, place]] of Object.entries(lost))
 
 t.test('each handler is warned about once', async (t) => t.equal((await callHandlers(hide, hide, hide)).length, 1));
 
+t.test('the first thousand calls are watched', async (t) => {
+  const pass: Body = () => undefined;
+  t.same(await callHandlers(...Array<Body>(999).fill(pass), hide), [warning('ctx.message.text')]);
+  t.same(await callHandlers(...Array<Body>(1_000).fill(pass), hide), []);
+});
+
 const kept: Readonly<Record<string, Body>> = {
   'returns the change': (ctx) => {
     hide(ctx);
