@@ -83,7 +83,9 @@ class Program {
     });
     this.#deltas = new Deltas(this.#supervisor);
     this.#log = makeLog(this.#supervisor, () => this.#invocations.getCurrentId());
-    this.#lostChanges = new LostChanges(this.#log);
+    this.#lostChanges = new LostChanges((invocationId, message) =>
+      makeLog(this.#supervisor, () => invocationId)('warn', message),
+    );
     const calls = new HostCalls(this.#supervisor);
     // Read here, not when the queued call is sent: another invocation may be running then.
     const describe = (member: string, args: unknown[]) => ({
@@ -201,7 +203,8 @@ class Program {
     if (handler && kind === 'providers')
       return this.#invocations.run(params, this.#deltas.adapt(handler, params), cancellation);
     const run = (adapted: Handler) => this.#invocations.run(params, adapted, cancellation);
-    if (handler && kind === 'hook') return this.#lostChanges.watch(name, handler, run);
+    if (handler && kind === 'hook')
+      return this.#lostChanges.watch({ name, invocationId: params.invocationId }, handler, run);
     if (handler) return run(adaptResult(kind, name, handler));
     return { outcome: 'failed', message: `${kind} ${name} is not registered`, stack: '' };
   }

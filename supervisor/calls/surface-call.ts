@@ -52,7 +52,7 @@ export async function callSurface(services: SurfaceServices, request: SurfaceReq
   return result;
 }
 
-/** Of a plugin that stopped since the caller found it. */
+/** The result of a call of a plugin that stopped after the caller found it. */
 export const STOPPED_PLUGIN = {
   kind: 'unavailable',
   message: 'The plugin may not run any more: it was paused, blocked or uninstalled, or lacks settings.',

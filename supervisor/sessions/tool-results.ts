@@ -7,6 +7,8 @@ import { KIB } from '../../sdk/contract/limits.ts';
 import { toolResult } from '../../sdk/contract/payloads.ts';
 import type { ToolResult } from '../../sdk/session/api-types.ts';
 
+/** Longer names of fields, which the plugin chooses, are cut in errors. */
+const FIELD_SHOWN_CHARS = 100;
 const BYTES_ADVICE =
   'Return a text made by new TextDecoder().decode(bytes), or a picture as { content: [{ type: "image", mimeType: "image/png", data }] } with its base64 text as data.';
 
@@ -27,7 +29,7 @@ export function readToolResult(name: string, answer: unknown, maxBytes: number):
   if (answer === undefined)
     throw new Problem('plugin_failed', `${name} returned nothing. Return a string or a JSON value.`);
   const checked = answered.safeParse(
-    hasContent(answer) ? answer : { content: [{ type: 'text', text: toText(name, answer) }] },
+    hasContent(answer) ? answer : { content: [{ type: 'text', text: toText(name, answer, maxBytes) }] },
     { error: describeFieldFault },
   );
   if (!checked.success) {
@@ -54,12 +56,21 @@ const hasContent = (answer: unknown): boolean =>
   Object.hasOwn(answer, 'content') &&
   (Array.isArray(answer.content) || Object.hasOwn(answer, 'isError'));
 
-/** @throws Problem `plugin_failed` for bytes: an agent would read them as a list of numbers, each with its place */
-function toText(name: string, answer: unknown): string {
+function toText(name: string, answer: unknown, maxBytes: number): string {
   if (typeof answer === 'string') return answer;
-  return JSON.stringify(answer, (key: string, value: unknown) => {
+  const text = JSON.stringify(answer);
+  // A longer one is refused for its length.
+  if (text.length <= maxBytes) refuseBytes(name, answer);
+  return text;
+}
+
+/** @throws Problem `plugin_failed` for bytes: an agent would read them as a list of numbers, each with its place */
+function refuseBytes(name: string, answer: unknown): void {
+  JSON.stringify(answer, function (this: unknown, key: string, value: unknown) {
     if (!(value instanceof Uint8Array)) return value;
-    const place = key === '' ? '' : ` in its field ${JSON.stringify(key)}`;
-    throw new Problem('plugin_failed', `${name} returned bytes${place}. ${BYTES_ADVICE}`);
+    const field = Array.isArray(this)
+      ? `item ${key} of a list`
+      : `its field ${JSON.stringify(key.slice(0, FIELD_SHOWN_CHARS))}`;
+    throw new Problem('plugin_failed', `${name} returned bytes${key === '' ? '' : ` in ${field}`}. ${BYTES_ADVICE}`);
   });
 }

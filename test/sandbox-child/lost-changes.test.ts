@@ -20,19 +20,19 @@ interface Context {
 type Body = (context: Context) => unknown;
 
 const warning = (place: string): string =>
-  `warn: ${NAME} changed ${place} and returned nothing, so the change is lost: handlers get a copy. Return the fields that change`;
+  `${NAME} changed ${place} and returned nothing, so the change is lost: handlers get a copy. Return the fields that change`;
 
 /** Calls handlers of one plugin one after the other. @returns the lines of its log */
 async function callHandlers(...bodies: Body[]): Promise<string[]> {
   const lines: string[] = [];
-  const changes = new LostChanges((level, message) => lines.push(`${level}: ${message}`));
+  const changes = new LostChanges((_invocationId, message) => lines.push(message));
   const invocations = trackInvocations(() => undefined);
   const cancellation = new Cancellation(new StdinReader());
   for (const body of bodies) {
     const context = { message: { id: 'm', text: '4242', attachments: [{ id: 'a' }] }, settings: {}, at: 0 };
     const call = { target: TARGET, invocationId: 'call', context, deadlineMs: 1_000 };
     await changes.watch(
-      NAME,
+      { name: NAME, invocationId: 'call' },
       (given) => body(given as Context),
       (handler) => invocations.run(call, handler, cancellation),
     );
@@ -115,6 +115,7 @@ const kept: Readonly<Record<string, Body>> = {
     ctx.settings.words ??= [];
     ctx.at = 1;
     ctx.found = true;
+    ctx.message.id = 'n';
   },
   'uses the signal': ({ signal }) => void signal.aborted,
   'changes nothing': () => undefined,
@@ -124,9 +125,9 @@ for (const [what, body] of Object.entries(kept))
 
 t.test('a long list hides no field beside it, and is not read to its end', async (t) => {
   const lines: string[] = [];
-  const changes = new LostChanges((_level, line) => lines.push(line));
+  const changes = new LostChanges((_invocationId, line) => lines.push(line));
   let reads = 0;
-  const messages = new Proxy(
+  const content = new Proxy(
     Array.from({ length: 100_000 }, () => ({ text: 'a' })),
     {
       get: (list, name) => {
@@ -135,14 +136,34 @@ t.test('a long list hides no field beside it, and is not read to its end', async
       },
     },
   );
-  const context = { messages, message: { text: 'a' } };
+  const context = { result: { content, isError: false } };
   const change = (): void => {
-    context.message.text = 'b';
+    context.result.isError = true;
   };
-  changes.watch(NAME, change, (handler) => ({ outcome: 'answered', answer: handler(context) }));
-  t.match(lines, [/ changed ctx\.message\.text /]);
+  const hook = { name: 'middleware.toolResult', invocationId: 'call' };
+  changes.watch(hook, change, (handler) => ({ outcome: 'answered', answer: handler(context) }));
+  t.match(lines, [/ changed ctx\.result\.isError .* Return the fields that change$/]);
   t.ok(reads < 1_000, `${reads} reads`);
 });
+
+t.test(
+  'a hook that returns one text is advised to return it, and one that can change nothing is not warned about',
+  async (t) => {
+    const lines: string[] = [];
+    const changes = new LostChanges((_invocationId, line) => lines.push(line));
+    const context = { systemPrompt: 'a', messages: ['a', 'b'] };
+    const change = (): void => {
+      context.systemPrompt += 'b';
+      context.messages.reverse();
+    };
+    for (const name of ['compaction.summarize', 'middleware.sessionClear', 'middleware.systemPrompt'])
+      changes.watch({ name, invocationId: 'call' }, change, (handler) => ({
+        outcome: 'answered',
+        answer: handler(context),
+      }));
+    t.match(lines, [/^middleware\.systemPrompt changed ctx\.systemPrompt .* Return the new text$/]);
+  },
+);
 
 t.test('the warning of a plugin arrives in its log', async (t) => {
   const child = testChild(t, await testJail(t));
@@ -150,8 +171,5 @@ t.test('the warning of a plugin arrives in its log', async (t) => {
   const options = { invocationId: 'call', deadlineAt: Date.now() + 60_000 };
   t.match(await child.invoke(TARGET, { message: { text: '4242' } }, options), { outcome: 'answered' });
   await eventually(async () => child.lines.length === 1);
-  t.same(
-    child.lines.map(({ level, message }) => `${level}: ${message}`),
-    [warning('ctx.message.text')],
-  );
+  t.match(child.lines, [{ level: 'warn', message: warning('ctx.message.text'), invocationId: 'call' }]);
 });

@@ -19,6 +19,7 @@ const { installationId } = await fixture.install({
     tool('large', "return 'x'.repeat(300_000);"),
     tool('bytes', 'return new Uint8Array([137, 80]);'),
     tool('icon', 'return { icon: new Uint8Array([137, 80]) };'),
+    tool('list', 'return ["a", new Uint8Array([137, 80])];'),
     tool('picture', 'return { content: [{ type: "image", mimeType: "image/png", data: btoa("\x89P") }] };'),
     command('typo', "return { txt: 'x' };"),
     command('none', ''),
@@ -61,6 +62,7 @@ for (const [path, body, detail, line] of [
   ],
   ['tools/odd__large', { arguments: {} }, 'odd__large returned more than 262144 bytes.', null],
   ['tools/odd__bytes', { arguments: {} }, `odd__bytes returned bytes. ${BYTES_ADVICE}`, null],
+  ['tools/odd__list', { arguments: {} }, `odd__list returned bytes in item 1 of a list. ${BYTES_ADVICE}`, null],
   ['tools/odd__icon', { arguments: {} }, `odd__icon returned bytes in its field "icon". ${BYTES_ADVICE}`, null],
   [
     'commands/odd__typo',
