@@ -26,12 +26,6 @@ type LoadResult = z.infer<(typeof control)['load']['result']>;
 
 /** The host call behind `fetch`, which exists where this one is granted. */
 const FETCH_MEMBER = 'http.fetch';
-/**
- * Makes V8 optimize a function after 1,000 calls instead of 3,000, which makes a hook a tenth faster. Set after some calls,
- * because optimizing start-up code would make the start 20 ms slower.
- */
-const OPTIMIZE_SOONER = '--invocation-count-for-turbofan=1000';
-const CALLS_BEFORE_OPTIMIZING = 100;
 
 /**
  * How long introspection waits for what the top-level code has started, such as a timer, because that may register a handler too late:
@@ -59,7 +53,6 @@ class Program {
   readonly #callAhead: SendCall;
   #web: WebGlobals | null = null;
   #hasFetch = false;
-  #calls = 0;
   /** Whether introspection runs the top-level code, or waits for what that has started. */
   #isIntrospecting = false;
   /** The first error that the top-level code did not throw during introspection: it rejected a promise, or called the host. */
@@ -190,9 +183,6 @@ class Program {
 
   #invoke(params: Params<'invoke'>, cancellation: Cancellation): Outcome | Promise<Outcome> {
     this.#idleCollection.recordCall();
-    this.#calls += 1;
-    if (this.#calls === CALLS_BEFORE_OPTIMIZING)
-      process.getBuiltinModule('node:v8').setFlagsFromString(OPTIMIZE_SOONER);
     const { kind, name } = params.target;
     const handler = this.#registry.find(params.target);
     if (kind === 'channel') addBodyText(params.context);
