@@ -4,8 +4,8 @@ const FLAGS: readonly string[] = [
   // Hooks are no slower with it, because they are not hot enough for inlining.
   '--optimize-for-size',
   // Maglev, the middle compiler, takes 560 MB for a function of 3,000 branches, for which a plugin would be killed. Without it such
-  // code needs 45 MB, and small loops are as fast. Not `--no-maglev`: set this late, it makes V8 count 5,460 calls before it optimizes
-  // a function, and a hook a third slower. This filter leaves out every function.
+  // code needs 45 MB, and small loops are as fast. Not `--no-maglev`: set this late, it makes V8 count thousands of calls before it
+  // optimizes a function, and a hook an eighth slower. This filter leaves out every function.
   '--maglev-filter=-*',
 ];
 

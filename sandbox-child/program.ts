@@ -190,13 +190,11 @@ class Program {
       const refusal = this.#checkArguments(name, params.context.arguments);
       if (refusal) return refusal;
     }
-    if (handler && kind === 'providers')
-      return this.#invocations.run(params, this.#deltas.adapt(handler, params), cancellation);
+    if (!handler) return { outcome: 'failed', message: `${kind} ${name} is not registered`, stack: '' };
     const run = (adapted: Handler) => this.#invocations.run(params, adapted, cancellation);
-    if (handler && kind === 'hook')
-      return this.#lostChanges.watch({ name, invocationId: params.invocationId }, handler, run);
-    if (handler) return run(adaptResult(kind, name, handler));
-    return { outcome: 'failed', message: `${kind} ${name} is not registered`, stack: '' };
+    if (kind === 'providers') return run(this.#deltas.adapt(handler, params));
+    if (kind === 'hook') return this.#lostChanges.watch({ name, invocationId: params.invocationId }, handler, run);
+    return run(adaptResult(kind, name, handler));
   }
 
   #checkArguments(tool: string, args: unknown): Outcome | null {

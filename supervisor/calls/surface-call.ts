@@ -17,15 +17,26 @@ type SurfaceServices = Pick<ChainDeps, 'invoker' | 'metrics' | 'logs'> & {
 };
 
 /**
- * Calls a handler with the budget of its surface, and writes a failure to the plugin's log. The installation is looked up again,
- * because hooks may have run since the caller found it: one that may not run any more is not called, and one that was
- * reconfigured gets its new settings. Checks the answer of a command or a provider, and that a provider's answer continues its
- * deltas, even if the caller does not read them. The caller checks the result of a tool.
+ * Looks an installation up again, because hooks may have run since the caller found it.
+ *
+ * @returns it with its present settings; null: it may not run any more
+ */
+export async function findRunning(
+  { pluginsCache }: Pick<SurfaceServices, 'pluginsCache'>,
+  { accountId, installationId }: Pick<InstalledPlugin, 'accountId' | 'installationId'>,
+): Promise<InstalledPlugin | null> {
+  const { plugins } = await pluginsCache.current(accountId);
+  return plugins.find((plugin) => plugin.installationId === installationId) ?? null;
+}
+
+/**
+ * Calls a handler with the budget of its surface and the present settings of its installation, unless that may not run any more. Writes a
+ * failure to the plugin's log. Checks the answer of a command or a provider, and that a provider's answer continues its deltas, even if the
+ * caller does not read them. The caller checks the result of a tool.
  */
 export async function callSurface(services: SurfaceServices, request: SurfaceRequest): Promise<LinkResult> {
   const { kind, name, session } = request;
-  const { plugins } = await services.pluginsCache.current(request.plugin.accountId);
-  const plugin = plugins.find(({ installationId }) => installationId === request.plugin.installationId);
+  const plugin = await findRunning(services, request.plugin);
   if (!plugin) return STOPPED_PLUGIN;
   const started = performance.now();
   const deadlineAt = Date.now() + surfaces[kind].budgetMs;

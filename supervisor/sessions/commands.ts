@@ -2,7 +2,7 @@
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
-import { callSurface, STOPPED_PLUGIN, toProblem } from '../calls/surface-call.ts';
+import { callSurface, findRunning, STOPPED_PLUGIN, toProblem } from '../calls/surface-call.ts';
 import { fillPrompt, type PromptText, promptCommands, readText } from './prompt-texts.ts';
 import type { SessionServices } from './session-services.ts';
 
@@ -41,10 +41,7 @@ export async function runCommand(
   const { plugin } = command;
   const name = formatFullName(plugin, command.name);
   if (command.prompt) {
-    // As `callSurface` does for code: hooks may have run since the caller found the command.
-    const { plugins } = await services.pluginsCache.current(plugin.accountId);
-    if (!plugins.some(({ installationId }) => installationId === plugin.installationId))
-      throw toProblem(name, STOPPED_PLUGIN);
+    if (!(await findRunning(services, plugin))) throw toProblem(name, STOPPED_PLUGIN);
     return fillPrompt(await readText(services.blobs, command.prompt), input);
   }
   const result = await callSurface(services, {
