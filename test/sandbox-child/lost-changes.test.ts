@@ -123,9 +123,19 @@ const kept: Readonly<Record<string, Body>> = {
 for (const [what, body] of Object.entries(kept))
   t.test(`a handler that ${what} is not warned about`, async (t) => t.same(await callHandlers(body), []));
 
-t.test('a long list hides no field beside it, and is not read to its end', async (t) => {
+/** Calls a handler of each hook that changes this context and returns nothing. @returns the lines of the log */
+async function changeInHooks(names: readonly string[], context: object, change: () => void): Promise<string[]> {
   const lines: string[] = [];
-  const changes = new LostChanges((_invocationId, line) => lines.push(line));
+  const changes = new LostChanges((_invocationId, message) => lines.push(message));
+  for (const name of names)
+    await changes.watch({ name, invocationId: 'call' }, change, (handler) => ({
+      outcome: 'answered',
+      answer: handler(context),
+    }));
+  return lines;
+}
+
+t.test('a long list hides no field beside it, and is not read to its end', async (t) => {
   let reads = 0;
   const content = new Proxy(
     Array.from({ length: 100_000 }, () => ({ text: 'a' })),
@@ -140,8 +150,7 @@ t.test('a long list hides no field beside it, and is not read to its end', async
   const change = (): void => {
     context.result.isError = true;
   };
-  const hook = { name: 'middleware.toolResult', invocationId: 'call' };
-  changes.watch(hook, change, (handler) => ({ outcome: 'answered', answer: handler(context) }));
+  const lines = await changeInHooks(['middleware.toolResult'], context, change);
   t.match(lines, [/ changed ctx\.result\.isError .* Return the fields that change$/]);
   t.ok(reads < 1_000, `${reads} reads`);
 });
@@ -149,18 +158,13 @@ t.test('a long list hides no field beside it, and is not read to its end', async
 t.test(
   'a hook that returns one text is advised to return it, and one that can change nothing is not warned about',
   async (t) => {
-    const lines: string[] = [];
-    const changes = new LostChanges((_invocationId, line) => lines.push(line));
     const context = { systemPrompt: 'a', messages: ['a', 'b'] };
     const change = (): void => {
       context.systemPrompt += 'b';
       context.messages.reverse();
     };
-    for (const name of ['compaction.summarize', 'middleware.sessionClear', 'middleware.systemPrompt'])
-      changes.watch({ name, invocationId: 'call' }, change, (handler) => ({
-        outcome: 'answered',
-        answer: handler(context),
-      }));
+    const names = ['compaction.summarize', 'middleware.sessionClear', 'middleware.systemPrompt'];
+    const lines = await changeInHooks(names, context, change);
     t.match(lines, [/^middleware\.systemPrompt changed ctx\.systemPrompt .* Return the new text$/]);
   },
 );

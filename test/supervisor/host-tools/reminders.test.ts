@@ -272,12 +272,18 @@ t.test('through its tools, and cancelled in time', async (t) => {
   t.match(await call('notify__schedule', { text: 'x', at: 'tomorrow' }), { code: 'invalid_arguments' });
 });
 
-t.test('one that repeats comes again; what was missed comes once, and says so', async (t) => {
+/** Schedules ten reminders of a new account's session, the first in an hour. */
+async function scheduleHourly() {
   const fixture = shared.withNewAccount();
   const session = await startSession(fixture);
   const reminders = remindersOf(fixture, session);
   const repeated = { repeat: 'FREQ=HOURLY;COUNT=10', to: 'agent', trigger: 'user' };
   await reminders('POST', '', { id: 'r1', text: 'water', at: inMs(HOUR_MS), ...repeated });
+  return { fixture, session, reminders };
+}
+
+t.test('one that repeats comes again; what was missed comes once, and says so', async (t) => {
+  const { fixture, session, reminders } = await scheduleHourly();
   // As if the service had been down since then.
   await fixture.pool.query(
     `UPDATE reminders SET starts_at = starts_at - interval '5 hours 30 minutes', next_at = next_at - interval '5 hours 30 minutes',
@@ -293,11 +299,7 @@ t.test('one that repeats comes again; what was missed comes once, and says so', 
 });
 
 t.test('a supervisor whose clock is ahead takes no time for missed that has not come', async (t) => {
-  const fixture = shared.withNewAccount();
-  const session = await startSession(fixture);
-  const reminders = remindersOf(fixture, session);
-  const repeated = { repeat: 'FREQ=HOURLY;COUNT=10', to: 'agent', trigger: 'user' };
-  await reminders('POST', '', { id: 'r1', text: 'water', at: inMs(HOUR_MS), ...repeated });
+  const { fixture, session, reminders } = await scheduleHourly();
   moveClocks(t).wallMs = 3 * HOUR_MS;
   await fixture.pool.query(
     `UPDATE reminders SET starts_at = now(), next_at = now(), due_at = now() WHERE session_id = $1`,
