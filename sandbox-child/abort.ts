@@ -19,15 +19,21 @@ const INTERNAL = Symbol('signal');
 let fire: (signal: AbortSignal, reason: unknown) => void;
 let timeouts = 0;
 
+/** Signals of `AbortSignal.any` that abort with another one. */
+interface Dependents {
+  /** Weak, because the other one may live as long as the plugin. */
+  readonly all: Set<WeakRef<AbortSignal>>;
+  /** Those that have listeners: nothing else may hold them. */
+  readonly listening: Set<AbortSignal>;
+  sweepAt: number;
+}
+
 export class AbortSignal extends EventTarget {
   readonly #onabort = new HandlerSlot(this, 'abort');
   #aborted = false;
   #reason: unknown = undefined;
-  /** Signals of `AbortSignal.any` that abort with this one. Weak, because this one may live as long as the plugin. */
-  readonly #dependents = new Set<WeakRef<AbortSignal>>();
-  /** Those that have listeners: nothing else may hold them. */
-  readonly #listening = new Set<AbortSignal>();
-  #sweepAt = SWEEP_MIN;
+  /** Null until the first one. */
+  #dependents: Dependents | null = null;
   /** Signals that abort this one; empty unless `AbortSignal.any` made it. None of them has sources itself. */
   #sources: readonly AbortSignal[] = [];
 
@@ -83,16 +89,18 @@ export class AbortSignal extends EventTarget {
 
   #setListening(isListening: boolean): void {
     for (const source of this.#sources) {
-      if (isListening) source.#listening.add(this);
-      else source.#listening.delete(this);
+      if (isListening) source.#dependents?.listening.add(this);
+      else source.#dependents?.listening.delete(this);
     }
   }
 
   #addDependent(reference: WeakRef<AbortSignal>): void {
-    this.#dependents.add(reference);
-    if (this.#dependents.size < this.#sweepAt) return;
-    for (const known of this.#dependents) if (known.deref() === undefined) this.#dependents.delete(known);
-    this.#sweepAt = Math.max(SWEEP_MIN, 2 * this.#dependents.size);
+    this.#dependents ??= { all: new Set(), listening: new Set(), sweepAt: SWEEP_MIN };
+    const { all, sweepAt } = this.#dependents;
+    all.add(reference);
+    if (all.size < sweepAt) return;
+    for (const known of all) if (known.deref() === undefined) all.delete(known);
+    this.#dependents.sweepAt = Math.max(SWEEP_MIN, 2 * all.size);
   }
 
   get aborted(): boolean {
@@ -117,11 +125,11 @@ export class AbortSignal extends EventTarget {
   #fire(reason: unknown): void {
     if (this.#aborted) return;
     const fired: AbortSignal[] = [this];
-    for (const reference of this.#dependents) {
+    for (const reference of this.#dependents?.all ?? []) {
       const dependent = reference.deref();
       if (dependent && !dependent.#aborted) fired.push(dependent);
     }
-    this.#dependents.clear();
+    this.#dependents?.all.clear();
     // All before the first listener runs, which may look at the other signals.
     for (const signal of fired) signal.#setAborted(reason);
     for (const signal of fired) dispatchTo(signal, new Event('abort'));

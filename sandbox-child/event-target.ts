@@ -146,8 +146,8 @@ type ListenerWatcher = (hasListeners: boolean) => void;
 export let watchListeners: (target: EventTarget, watcher: ListenerWatcher) => void;
 
 export class EventTarget {
-  /** By type, in the order in which they were added. */
-  readonly #listeners = new Map<string, Listener[]>();
+  /** By type, in the order in which they were added. Null until the first one: every handler gets a signal, and few use it. */
+  #listeners: Map<string, Listener[]> | null = null;
   #watcher: ListenerWatcher | null = null;
 
   static {
@@ -161,6 +161,7 @@ export class EventTarget {
     const { capture = false, once = false, passive = false, signal } = readOptions(options);
     if (!isCallback(callback) || signal?.aborted) return;
     const name = String(type);
+    this.#listeners ??= new Map();
     const listeners = this.#listeners.get(name) ?? [];
     if (findListener(listeners, callback, capture)) return;
     listeners.push({ callback, capture, once, passive, isRemoved: false });
@@ -181,21 +182,21 @@ export class EventTarget {
   }
 
   #remove(type: string, callback: Callback, capture: boolean): void {
-    const listeners = this.#listeners.get(type) ?? [];
+    const listeners = this.#listeners?.get(type) ?? [];
     const found = findListener(listeners, callback, capture);
     if (!found) return;
     found.isRemoved = true;
     const rest = listeners.filter((listener) => listener !== found);
-    if (rest.length > 0) this.#listeners.set(type, rest);
-    else this.#listeners.delete(type);
-    this.#watcher?.(this.#listeners.size > 0);
+    if (rest.length > 0) this.#listeners?.set(type, rest);
+    else this.#listeners?.delete(type);
+    this.#watcher?.((this.#listeners?.size ?? 0) > 0);
   }
 
   #dispatch(event: Event): void {
     const state = stateOf(event);
     Object.assign(state, { target: this, isDispatching: true });
     // A copy: listeners that are added meanwhile wait for the next event. Those that capture come first.
-    const listeners = [...(this.#listeners.get(state.type) ?? [])].sort(
+    const listeners = [...(this.#listeners?.get(state.type) ?? [])].sort(
       (left, right) => Number(right.capture) - Number(left.capture),
     );
     for (const listener of listeners) {

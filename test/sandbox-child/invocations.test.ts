@@ -1,4 +1,6 @@
 /** How the handlers of a real child end. */
+import { setFlagsFromString } from 'node:v8';
+import { runInThisContext } from 'node:vm';
 import t from 'tap';
 import { trackInvocations } from '../../sandbox-child/invocations.ts';
 import type { Cancellation } from '../../sandbox-child/supervisor-connection.ts';
@@ -7,6 +9,18 @@ import { eventually } from '../runner/eventually.ts';
 import { bundleOf, callTool, errorOf, testChild, testJail, toolOf } from '../supervisor/children/jailed-child.ts';
 
 const jail = await testJail(t);
+const UNCANCELLED = { reason: null } as Cancellation;
+
+/** Where V8 keeps an object. It compiles the function in its first call; the syntax is allowed only meanwhile. */
+function compileFindPlace(): (value: object) => { isYoung: boolean; isFast: boolean } {
+  setFlagsFromString('--allow-natives-syntax');
+  const findPlace = runInThisContext(
+    '(value) => ({ isYoung: %InYoungGeneration(value), isFast: %HasFastProperties(value) })',
+  ) as ReturnType<typeof compileFindPlace>;
+  findPlace({});
+  setFlagsFromString('--no-allow-natives-syntax');
+  return findPlace;
+}
 
 t.test('a cancel without a reason says so', async (t) => {
   const child = testChild(t, jail);
@@ -43,13 +57,31 @@ t.test('a function of the context that is kept does not keep the texts of the ca
     const target = { kind: 'hook', name: 'middleware.inboundMessage' } as const;
     const call = { target, invocationId: 'call', context: { message }, deadlineMs: 1_000 };
     const keep = (context: unknown): unknown => kept.push((context as { cancel: unknown }).cancel);
-    t.match(invocations.run(call, keep, {} as Cancellation), { outcome: 'answered' });
+    t.match(invocations.run(call, keep, UNCANCELLED), { outcome: 'answered' });
     return new WeakRef(message);
   };
   const message = invoke();
   await collectGarbage();
   t.equal(message.deref(), undefined);
   t.type(kept[0], 'function');
+});
+
+t.test('V8 reads a context fast, and frees it and its functions in the next collection of young objects', async (t) => {
+  const invocations = trackInvocations(() => undefined);
+  const findPlace = compileFindPlace();
+  const places: unknown[] = [];
+  const target = { kind: 'hook', name: 'middleware.systemPrompt' } as const;
+  // The first object of its kind is always fast.
+  for (let index = 0; index < 3; index += 1) {
+    const call = { target, invocationId: 'call', context: { systemPrompt: '' }, deadlineMs: 1_000 };
+    invocations.run(call, recordPlaces, UNCANCELLED);
+  }
+  t.same(places, new Array(9).fill({ isYoung: true, isFast: true }));
+
+  function recordPlaces(context: unknown): void {
+    const { signal, cancel } = context as { readonly signal: object; readonly cancel: object };
+    places.push(...[context as object, signal, cancel].map(findPlace));
+  }
 });
 
 t.test('a generator that a cancelled handler returns is ended', async (t) => {
