@@ -42,21 +42,23 @@ export async function deliverEvents(given: EventDeps, installationId: string, wo
   const { delivering, pool, queues } = given;
   const deps = { ...given, fence: work.fence };
   if (delivering.has(installationId)) return void delivering.set(installationId, true);
+  let last: ClaimedEvent | null = null;
   try {
     const endsAt = performance.now() + TURN_MS;
     const isOver = (): boolean => work.isLeaving() || performance.now() >= endsAt;
-    let last: ClaimedEvent | null = null;
     do {
       delivering.set(installationId, false);
       last = await claimNextEvent(pool, installationId, work.fence);
       if (last) await deliver(deps, last);
-    } while ((last || delivering.get(installationId) === true) && !isOver());
-    if (!last) return;
-    const { id: eventId, accountId } = last;
-    await queues.send(pool, 'events', { eventId, installationId }, { group: { id: installationId, accountId } });
+      // After an empty claim also when the time is over: a job that arrived during it has ended, and only this one looks for its event.
+    } while (last ? !isOver() : delivering.get(installationId) === true);
   } finally {
     delivering.delete(installationId);
   }
+  if (!last) return;
+  // Only now: another supervisor may hand this job over before the database has answered, and it would end at once.
+  const { id: eventId, accountId } = last;
+  await queues.send(pool, 'events', { eventId, installationId }, { group: { id: installationId, accountId } });
 }
 
 async function deliver(deps: AttemptDeps, event: ClaimedEvent): Promise<void> {
