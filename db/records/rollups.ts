@@ -2,6 +2,7 @@
 
 import type { Pool } from 'pg';
 import { registrations } from '../../sdk/contract/protocol.ts';
+import { inCertainTransaction } from '../postgres/certain-transaction.ts';
 import { deleteOldRows } from '../postgres/old-rows.ts';
 import { findValue, listRows } from '../postgres/rows.ts';
 import { estimatePercentile, SUM_BUCKETS_SQL } from './duration-histogram.ts';
@@ -44,9 +45,11 @@ const LOCK_INSTALLATIONS = `JOIN (SELECT id FROM installations
                       WHERE id IN (SELECT "installationId" FROM given) AND status <> 'uninstalling'
                       ORDER BY id FOR KEY SHARE) i ON i.id = g."installationId"`;
 
-/** Adds to the stored sums. Skips installations that are removed, or being removed. */
-export async function addCallSums(pool: Pool, sums: readonly CallSums[]): Promise<void> {
-  await pool.query(
+/** Adds to the stored sums. Skips installations that are removed, or being removed. @throws Error if they were not added */
+export const addCallSums = (pool: Pool, sums: readonly CallSums[]): Promise<void> =>
+  addSums(
+    pool,
+    sums,
     `WITH given AS (SELECT * FROM json_to_recordset($1::json) AS r("installationId" text, minute timestamptz, kind text,
        name text, calls int, errors int, timeouts int, cancels int, "durationMs" float8, buckets int[], "lastAt" timestamptz))
      INSERT INTO call_minutes AS t SELECT g.* FROM given g ${LOCK_INSTALLATIONS} ORDER BY 1, 2, 3, 4
@@ -56,13 +59,13 @@ export async function addCallSums(pool: Pool, sums: readonly CallSums[]): Promis
            duration_ms = t.duration_ms + excluded.duration_ms, last_at = greatest(t.last_at, excluded.last_at),
            buckets = (SELECT array_agg(a + b ORDER BY at)
                         FROM unnest(t.buckets, excluded.buckets) WITH ORDINALITY AS s(a, b, at))`,
-    [JSON.stringify(sums)],
   );
-}
 
-/** Adds to the stored sums. Skips installations that are removed, or being removed. */
-export async function addUsageSums(pool: Pool, sums: readonly UsageSums[]): Promise<void> {
-  await pool.query(
+/** As `addCallSums`. */
+export const addUsageSums = (pool: Pool, sums: readonly UsageSums[]): Promise<void> =>
+  addSums(
+    pool,
+    sums,
     `WITH given AS (SELECT * FROM json_to_recordset($1::json) AS r("installationId" text, minute timestamptz,
        "hostCalls" int, denials int, "logLines" int, "droppedLines" int, restarts int, "processorMs" float8,
        "memoryMax" bigint))
@@ -72,9 +75,11 @@ export async function addUsageSums(pool: Pool, sums: readonly UsageSums[]): Prom
            log_lines = t.log_lines + excluded.log_lines, dropped_lines = t.dropped_lines + excluded.dropped_lines,
            restarts = t.restarts + excluded.restarts, processor_ms = t.processor_ms + excluded.processor_ms,
            memory_max = greatest(t.memory_max, excluded.memory_max)`,
-    [JSON.stringify(sums)],
   );
-}
+
+/** Sums that could not be added are added later, so those that were added must not seem to have failed. */
+const addSums = (pool: Pool, sums: readonly object[], sql: string): Promise<void> =>
+  inCertainTransaction(pool, async (tx) => void (await tx.query(sql, [JSON.stringify(sums)])));
 
 export async function sweepRollups(pool: Pool, retentionDays: number): Promise<void> {
   for (const table of ['call_minutes', 'usage_minutes'])

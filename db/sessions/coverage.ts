@@ -1,5 +1,6 @@
 /** Which hooks ran for a session, and which of its messages were judged. */
 import type { Pool } from 'pg';
+import { inCertainTransaction } from '../postgres/certain-transaction.ts';
 import { listRows, listValues } from '../postgres/rows.ts';
 
 export interface HookCount {
@@ -16,9 +17,11 @@ export interface HookCount {
  * @returns the sessions whose counts were not added, because they are just being deleted, cleared or summarized: others must not wait
  */
 export async function addHookCounts(pool: Pool, counts: readonly HookCount[]): Promise<string[]> {
-  return listValues<string>(
-    pool,
-    `WITH c AS MATERIALIZED (
+  // Those that were not added are added later, together with others.
+  return inCertainTransaction(pool, (tx) =>
+    listValues<string>(
+      tx,
+      `WITH c AS MATERIALIZED (
        SELECT * FROM json_to_recordset($1::json)
          AS c("sessionId" text, hook text, asked bigint, cancelled bigint, "lastAt" timestamptz)),
      s AS MATERIALIZED (
@@ -30,7 +33,8 @@ export async function addHookCounts(pool: Pool, counts: readonly HookCount[]): P
          asked = h.asked + excluded.asked, cancelled = h.cancelled + excluded.cancelled,
          last_at = greatest(h.last_at, excluded.last_at))
      SELECT id FROM sessions WHERE id IN (SELECT "sessionId" FROM c) AND id NOT IN (SELECT id FROM s)`,
-    [JSON.stringify(counts)],
+      [JSON.stringify(counts)],
+    ),
   );
 }
 

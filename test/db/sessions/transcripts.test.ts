@@ -160,13 +160,12 @@ t.test('the last counts of hooks are written once more if their session is being
   await clearSession(clearing, sessionId);
   let writes = 0;
   // The clear commits between the first and the second write.
-  const query = async (sql: string, values: unknown[]) => {
-    const written = await pool.query(sql, values);
+  const connect = async () => {
     writes += 1;
-    if (writes === 1) await clearing.query('COMMIT');
-    return written;
+    if (writes === 2) await clearing.query('COMMIT');
+    return pool.connect();
   };
-  const counts = new HookCounts({ query } as unknown as Pool, (error) => t.fail(error.message));
+  const counts = new HookCounts({ connect } as unknown as Pool, (error) => t.fail(error.message));
   counts.count(sessionId, 'middleware.systemPrompt', false);
   await counts.close();
   t.match(await listHookCounts(pool, sessionId), [{ asked: 1 }]);

@@ -52,8 +52,52 @@ t.test('an account has a limited number of rows in one minute, and every call is
   t.same(later.rows, [{ name: 't99' }], 'in the next minute, a handler has a row of its own again');
 });
 
+/** Loses the connection of the next transaction: after its COMMIT, or before. */
+function loseConnection(pool: Pool, isCommitted: boolean): void {
+  const { connect } = pool;
+  pool.connect = (async (callback?: () => void) => {
+    pool.connect = connect;
+    // A statement without a transaction.
+    if (callback) return Reflect.apply(connect, pool, [callback]);
+    const client = await pool.connect();
+    const { query } = client;
+    client.query = (async (text: string, ...rest: unknown[]) => {
+      if (text !== 'COMMIT') return Reflect.apply(query, client, [text, ...rest]);
+      client.query = query;
+      await client.query(isCommitted ? 'COMMIT' : 'ROLLBACK');
+      throw new Error('Connection terminated unexpectedly');
+    }) as typeof query;
+    return client;
+  }) as typeof connect;
+}
+
+t.test('sums are added once if the connection is lost before the answer to COMMIT', async (t) => {
+  const { pool } = await testDatabase(t);
+  const { id: accountId } = await findOrCreateAccount(pool, 'ann');
+  const one = { installationId: 'one', accountId };
+  await insertBareInstallation(pool, { ...one, pluginId: 'one' });
+  const errors: Error[] = [];
+  const onError = (error: Error) => void errors.push(error);
+  const rollups = new Rollups(pool, { now: () => 0, flushMs: 3_600_000, onError });
+  t.teardown(() => rollups.close());
+  const readCalls = async () => (await pool.query('SELECT calls FROM call_minutes')).rows[0]?.calls;
+  rollups.called(one, 'tools', 't0', 'ok', 1);
+  loseConnection(pool, true);
+  await rollups.flush();
+  await rollups.flush();
+  t.equal(await readCalls(), 1);
+  t.same(errors, []);
+  rollups.called(one, 'tools', 't0', 'ok', 1);
+  loseConnection(pool, false);
+  await rollups.flush();
+  t.equal(await readCalls(), 1);
+  t.match(errors, [{ message: 'Connection terminated unexpectedly' }]);
+  await rollups.flush();
+  t.equal(await readCalls(), 2, 'sums that were not committed are added by the next flush');
+});
+
 t.test('while the database is unavailable, a few accounts leave places for the sums of others', async (t) => {
-  const down = { query: () => Promise.reject(new Error('down')) } as unknown as Pool;
+  const down = { connect: () => Promise.reject(new Error('down')) } as unknown as Pool;
   let minute = 0;
   const now = () => Date.UTC(2000, 0, 1, 0, minute);
   const rollups = new Rollups(down, { now, flushMs: 3_600_000, onError: () => undefined });
@@ -72,15 +116,18 @@ t.test('while the database is unavailable, a few accounts leave places for the s
 t.test('a sum that PostgreSQL rejects costs no other one', async (t) => {
   const written: string[] = [];
   let isAway = false;
-  const query = async (_sql: string, [json]: readonly [string]) => {
+  const query = async (sql: string, [json]: readonly string[] = []) => {
+    if (json === undefined) return { command: sql, rows: [] };
     const names = (JSON.parse(json) as readonly { name: string }[]).map(({ name }) => name);
     if (names.includes('t50')) throw Object.assign(new Error('violates a check'), { code: '23514' });
     if (isAway) throw Object.assign(new Error('it shuts down'), { code: '57P01' });
     written.push(...names);
+    return { rows: [] };
   };
+  const pool = { connect: async () => ({ query, release: () => undefined }) } as unknown as Pool;
   const errors: Error[] = [];
   const onError = (error: Error) => void errors.push(error);
-  const rollups = new Rollups({ query } as unknown as Pool, { now: () => 0, flushMs: 3_600_000, onError });
+  const rollups = new Rollups(pool, { now: () => 0, flushMs: 3_600_000, onError });
   t.teardown(() => rollups.close());
   const expected = Array.from({ length: HANDLERS }, (_, number) => `t${number}`).filter((name) => name !== 't50');
   callTools(rollups, 'ann', ['one']);
