@@ -1,7 +1,7 @@
 /** Restores a backup into an empty database and data directory. */
 
 import { join } from 'node:path';
-import { escapeLiteral } from 'pg';
+import { type Client, escapeLiteral } from 'pg';
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { listKnownMigrations, migrate } from '../postgres/migrate.ts';
 import { findValue } from '../postgres/rows.ts';
@@ -58,20 +58,47 @@ export function restoreBackup(
   return withConnection(url, CONNECTION, async (client) => {
     const sql = 'SELECT pg_try_advisory_lock(hashtextextended($1, 0))';
     if (await findValue<boolean>(client, sql, [RESTORE_LOCK]))
-      return restoreLocked(archive, url, dataDir, onProgress, setting);
+      return restoreLocked({
+        archive,
+        url,
+        dataDir,
+        onProgress,
+        setting,
+        requireAlone: () => requireLock(client, setting),
+      });
     throw new BackupError(
       `Another restore into the database of ${setting} is under way. Wait until it ends, or restore into another empty database.`,
     );
   });
 }
 
-async function restoreLocked(
-  archive: Archive,
-  url: string,
-  dataDir: string,
-  onProgress: Progress,
-  setting: string,
-): Promise<RestoreSummary> {
+/** The lock ends with its connection. @throws BackupError */
+async function requireLock(client: Client, setting: string): Promise<void> {
+  await client.query('SELECT 1').catch((error: Error) => {
+    throw new BackupError(
+      `The connection that kept other restores out of the database of ${setting} was lost (${error.message}), so another one may have begun. No row was restored: run this again, if no other restore is under way.`,
+    );
+  });
+}
+
+interface LockedRestore {
+  readonly archive: Archive;
+  readonly url: string;
+  readonly dataDir: string;
+  readonly onProgress: Progress;
+  readonly setting: string;
+  /** @throws BackupError if another restore into this database may have begun */
+  requireAlone(): Promise<void>;
+}
+
+async function restoreLocked({
+  archive,
+  url,
+  dataDir,
+  onProgress,
+  setting,
+  requireAlone,
+}: LockedRestore): Promise<RestoreSummary> {
   const { manifest } = archive;
   const { at, tables, files } = manifest;
   const filled = await findFilledTable(url);
@@ -80,7 +107,7 @@ async function restoreLocked(
     const marker = await beginRestore(dataDir, manifest);
     await restoreFiles(archive, dataDir, onProgress);
     // Files first, so that no row refers to a missing file.
-    await restoreTables(archive, url, onProgress, marker);
+    await restoreTables(archive, url, onProgress, { marker, requireAlone });
   } else if (await isCommitted(manifest, url, dataDir)) {
     onProgress('files and rows were restored before the interruption');
   } else {
@@ -99,14 +126,14 @@ async function restoreLocked(
 /**
  * Loads a backup's tables into an empty database, with the migrations of the backup.
  *
- * @param marker of the data directory; committed with the rows, so that a repetition knows that they are there
- * @throws BackupError when the backup is of a newer release or a table has another number of rows
+ * @param target of a restore. `marker`: of the data directory, committed with the rows, so that a repetition knows that they are there
+ * @throws BackupError when the backup is of a newer release or a table has another number of rows, and as `target.requireAlone`
  */
 export async function restoreTables(
   archive: Archive,
   url: string,
   onProgress: Progress,
-  marker: string | null = null,
+  target: (Pick<LockedRestore, 'requireAlone'> & { readonly marker: string }) | null = null,
 ): Promise<number> {
   const { migrations, tables, lastUpgrade = migrations.length } = archive.manifest;
   await requireKnownMigrations(archive.manifest);
@@ -122,8 +149,12 @@ export async function restoreTables(
       if (counts.get(name) !== rows)
         throw new BackupError(`Table ${name} has ${counts.get(name)} rows instead of ${rows}.`);
     }
-    // A comment, because the database has only the tables of the backup's release.
-    if (marker !== null) await client.query(`COMMENT ON TABLE public.migrations IS ${escapeLiteral(marker)}`);
+    if (target !== null) {
+      // A comment, because the database has only the tables of the backup's release.
+      await client.query(`COMMENT ON TABLE public.migrations IS ${escapeLiteral(target.marker)}`);
+      // Last, because the import takes minutes.
+      await target.requireAlone();
+    }
     await client.query('COMMIT');
     return tables.reduce((sum, table) => sum + table.rows, 0);
   });

@@ -83,24 +83,41 @@ for (const [name, end] of listCases(KILLED, 'after its rows are committed')) {
   });
 }
 
-t.test('of two restores into one database, the second one is refused and changes nothing', async (t) => {
+t.test('of two restores, the second one is refused, and one whose lock is lost restores no row', async (t) => {
   const { pool, url } = await emptyDatabase(t);
   await using archive = await openArchive(path, ignore);
-  const dataDir = await temporaryFolder(t);
-  const second = async () => {
-    await t.rejects(restore(url, dataDir, path, ignore), {
+  const restoreWith = async (dataDir: string, beforeRead: () => Promise<void>) => {
+    const read = async (entry: string) => {
+      await beforeRead();
+      return archive.read(entry);
+    };
+    return restoreBackup({ ...archive, read }, url, dataDir, ignore);
+  };
+  const endLock = async () =>
+    void (await pool.query(
+      `SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+        WHERE d.datname = current_database() AND l.locktype = 'advisory'`,
+    ));
+  const first = await temporaryFolder(t);
+  await t.rejects(restoreWith(first, endLock), {
+    name: 'BackupError',
+    message:
+      /^The connection that kept other restores out of the database of DATABASE_URL was lost \(.*\. No row was restored: /,
+  });
+  t.equal((await pool.query('SELECT FROM accounts')).rowCount, 0);
+  const second = await temporaryFolder(t);
+  let tried: Promise<void> | undefined;
+  const trySecond = async () => {
+    await t.rejects(restore(url, second, path, ignore), {
       name: 'BackupError',
       message: /^Another restore into the database of DATABASE_URL is under way\. Wait until it ends, or/,
     });
-    t.same(await readdir(dataDir), []);
+    t.same(await readdir(second), [], 'it changes nothing');
   };
-  let tried: Promise<void> | undefined;
-  const read = async (entry: string) => {
-    tried ??= second();
-    await tried;
-    return archive.read(entry);
-  };
-  await restoreBackup({ ...archive, read }, url, await temporaryFolder(t), ignore);
+  await restoreWith(first, () => {
+    tried ??= trySecond();
+    return tried;
+  });
   t.ok(tried);
   t.equal((await pool.query('SELECT FROM accounts')).rowCount, 1);
 });
