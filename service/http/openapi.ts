@@ -93,9 +93,13 @@ export function documentRoutes(app: FastifyInstance, options: DocumentOptions): 
   app.addHook('onRoute', (route) => {
     if (route.method !== 'HEAD') routes.push(route);
   });
-  let document: Promise<OpenApiDocument> | undefined;
+  let document: Promise<OpenApiDocument> | null = null;
   return () => {
-    document ??= buildDocument(routes, options);
+    document ??= buildDocument(routes, options).catch((error: unknown) => {
+      // The next call tries again.
+      document = null;
+      throw error;
+    });
     return document;
   };
 }

@@ -103,10 +103,14 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
     // Running requests go on: the server waits for their answers before it closes.
     app.addHook('preClose', async () => {
       isDraining = true;
-      (await loading)?.drain();
+      (await loading?.catch(() => null))?.drain();
     });
     const openConnections = (): Promise<McpConnections> => {
-      loading ??= load();
+      loading ??= load().catch((error: unknown) => {
+        // The next request tries again.
+        loading = null;
+        throw error;
+      });
       return loading;
     };
     const serve = async (request: FastifyRequest, reply: FastifyReply, session: Session): Promise<FastifyReply> => {

@@ -19,9 +19,13 @@ interface EndpointFetch {
  * @param connections of each endpoint at once; a further request waits for one
  */
 export function openEndpointFetch(connections: number): EndpointFetch {
-  let opened: Promise<{ undici: typeof import('undici'); dispatcher: Agent }> | undefined;
+  let opened: Promise<{ undici: typeof import('undici'); dispatcher: Agent }> | null = null;
   const fetchBounded = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
-    opened ??= openAgent(connections);
+    opened ??= openAgent(connections).catch((error: unknown) => {
+      // The next request tries again.
+      opened = null;
+      throw error;
+    });
     const { undici, dispatcher } = await opened;
     // Do not follow redirects: they would send the operator's key to another server.
     const options = { ...init, dispatcher, redirect: 'manual' } as Parameters<typeof fetch>[1];
@@ -30,7 +34,7 @@ export function openEndpointFetch(connections: number): EndpointFetch {
     const { status, statusText } = answer;
     return new Response(answer.body.pipeThrough(limitSize()), { status, statusText, headers: answer.headers });
   };
-  return { fetch: fetchBounded, close: async () => (await opened)?.dispatcher.destroy() };
+  return { fetch: fetchBounded, close: async () => (await opened?.catch(() => null))?.dispatcher.destroy() };
 }
 
 async function openAgent(connections: number) {

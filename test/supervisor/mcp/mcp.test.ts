@@ -1,5 +1,6 @@
 /** A session as a Model Context Protocol server, asked by the official client over HTTP. */
 import { randomUUID } from 'node:crypto';
+import { registerHooks } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
@@ -67,6 +68,21 @@ async function connectTo(test: Test, path: string, account: string) {
   return { client, transport };
 }
 const session = await fixture.session();
+
+t.test('a server that could not be loaded for one request is loaded for the next', async (t) => {
+  let isBroken = true;
+  const hooks = registerHooks({
+    resolve: (specifier, context, nextResolve) => {
+      if (specifier !== './connections.ts' || !isBroken) return nextResolve(specifier, context);
+      isBroken = false;
+      throw new Error('EMFILE: too many open files');
+    },
+  });
+  t.teardown(() => hooks.deregister());
+  await t.rejects(connectTo(t, '/mcp', 'ann'), { code: 500 });
+  const { client } = await connectTo(t, '/mcp', 'ann');
+  t.ok((await client.listTools()).tools.length > 0);
+});
 
 t.test('the clients of the account’s address share one session', async (t) => {
   const [one, two] = await Promise.all([connectTo(t, '/mcp', 'ann'), connectTo(t, '/mcp', 'ann')]);
