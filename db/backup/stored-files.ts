@@ -15,7 +15,8 @@ import {
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { explainDenied, ignoreMissing, makeFolder, WORKSPACE_STAGING } from '../files/data-dir.ts';
+import { makeFolder } from '../../sdk/contract/make-folder.ts';
+import { explainDenied, ignoreMissing, WORKSPACE_STAGING } from '../files/data-dir.ts';
 import { BackupError, FOLDERS } from './format.ts';
 
 /** Exists during a restore and after an interrupted one. Contains the text that the restore commits with its rows. */

@@ -2,8 +2,9 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
+import { makeFolder } from '../../sdk/contract/make-folder.ts';
 import { findValue } from '../postgres/rows.ts';
-import { ignoreMissing, makeFolder, replaceFile } from './data-dir.ts';
+import { ignoreMissing, replaceFile } from './data-dir.ts';
 import { type ObjectStore, toContent } from './s3.ts';
 import { hasStoredBlobs } from './stored-blobs.ts';
 

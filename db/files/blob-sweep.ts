@@ -5,8 +5,9 @@
  */
 import { readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { makeFolder } from '../../sdk/contract/make-folder.ts';
 import { IncompleteSweepError } from './blob-errors.ts';
-import { ignoreMissing, makeFolder } from './data-dir.ts';
+import { ignoreMissing } from './data-dir.ts';
 
 /** Number of blobs per query. */
 const BATCH = 5_000;

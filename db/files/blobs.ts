@@ -5,10 +5,11 @@ import { readFile, rename, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { makeFolder } from '../../sdk/contract/make-folder.ts';
 import { hashBytes } from './blob-cache.ts';
 import { createRemovedError } from './blob-errors.ts';
 import { type BlobFolders, locateBlobFolders, sweepUnused } from './blob-sweep.ts';
-import { ignoreMissing, makeFolder, syncPath } from './data-dir.ts';
+import { ignoreMissing, syncPath } from './data-dir.ts';
 import { type BlobName, openStagingFolder, type StagedFile, type StagingFolder } from './staging.ts';
 
 /** Files written at once: hides the latency of fsync without filling the disk's queue. */

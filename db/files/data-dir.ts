@@ -1,7 +1,8 @@
 /** DATA_DIR, the folder of all state on disk, and the lock that reserves it for one service. */
-import { mkdir, open, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
+import { open, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { makeFolder } from '../../sdk/contract/make-folder.ts';
 
 /** Maximum wait for a command that holds the lock. Milliseconds. */
 const COMMAND_WAIT_MS = 60_000;
@@ -54,21 +55,6 @@ async function createDataDir(dataDir: string): Promise<void> {
     throw new Error(
       `DATA_DIR ${dataDir} cannot be created (${error.code}); set DATA_DIR to a folder that this user can create.`,
     );
-  });
-}
-
-/**
- * Creates the folder and those above it that are missing, readable by their owner only. Idempotent.
- *
- * Not `mkdir` with `recursive`: in a file system without new folders, such as /proc, Node repeats it for ever.
- */
-export async function makeFolder(path: string): Promise<void> {
-  if ((await stat(path).catch(ignoreMissing))?.isDirectory()) return;
-  const parent = dirname(path);
-  if (parent !== path) await makeFolder(parent);
-  await mkdir(path, { mode: 0o700 }).catch(async (error: NodeJS.ErrnoException) => {
-    // Another process may have created it since.
-    if (error.code !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error;
   });
 }
 

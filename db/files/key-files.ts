@@ -2,10 +2,11 @@
 import { randomUUID } from 'node:crypto';
 import { link, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { makeFolder } from '../../sdk/contract/make-folder.ts';
 import { createIdAt, readIdTime } from '../postgres/ordered-id.ts';
 import type { Queryable } from '../postgres/rows.ts';
 import { KEY_BYTES } from './cipher.ts';
-import { ignoreMissing, makeFolder, syncPath } from './data-dir.ts';
+import { ignoreMissing, syncPath } from './data-dir.ts';
 
 export type KeyPurpose = 'identity' | 'secrets';
 /** The keys of a cluster. All processes see those that another one adds. */

@@ -1,13 +1,14 @@
 /** Stores tokens between commands, in one file of the user's configuration folder that only the user can read. */
-import { chmod, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { makeFolder } from '../contract/make-folder.ts';
 import { CommandError } from './failure.ts';
 
 const DEFAULT_URL = 'http://localhost:4000';
 
-/** Codes of the system's errors for a folder that the user has no access to: no permission, read-only, or below a file. */
-const NO_ACCESS: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR']);
+/** Codes of the system's errors for a folder that the user cannot use: no permission, read-only, below a file, or in /proc. */
+const NO_ACCESS: ReadonlySet<string> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'ENOENT']);
 
 interface Account {
   readonly token: string;
@@ -81,7 +82,7 @@ export class Accounts {
   }
 
   async #replaceFile(stored: StoredAccounts): Promise<void> {
-    await mkdir(dirname(this.path), { recursive: true, mode: 0o700 });
+    await makeFolder(dirname(this.path));
     // Renaming is atomic: a command that is killed leaves the old file or the new one.
     const temporary = `${this.path}.${process.pid}`;
     await writeFile(temporary, `${JSON.stringify(stored, null, 2)}\n`, { mode: 0o600 });

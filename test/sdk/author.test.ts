@@ -84,12 +84,14 @@ t.test('login stores the token in a file that only the user can read', async (t)
 t.test('login says what to do where it cannot store the token', async (t) => {
   const file = join(author.folder, 'a-file');
   await writeFile(file, '');
-  const result = await typed(['login', `${url}/#token=${token}`], { env: { XDG_CONFIG_HOME: file } });
-  t.equal(result.code, 1);
-  t.match(
-    result.stderr,
-    `error Tokens cannot be stored in ${file}/bulkhead: set XDG_CONFIG_HOME to a folder that you can write to, or set BULKHEAD_URL and BULKHEAD_TOKEN.\n`,
-  );
+  for (const place of [file, '/proc']) {
+    const result = await typed(['login', `${url}/#token=${token}`], { env: { XDG_CONFIG_HOME: place } });
+    t.equal(result.code, 1);
+    t.match(
+      result.stderr,
+      `error Tokens cannot be stored in ${place}/bulkhead: set XDG_CONFIG_HOME to a folder that you can write to, or set BULKHEAD_URL and BULKHEAD_TOKEN.\n`,
+    );
+  }
 });
 
 t.test('ssh adds hosts for the agents of the account', async (t) => {

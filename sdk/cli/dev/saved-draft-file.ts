@@ -3,8 +3,9 @@
  * only copy of its code.
  */
 import { createHash } from 'node:crypto';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { makeFolder } from '../../contract/make-folder.ts';
 
 export class SavedDraftFile {
   readonly #path: string;
@@ -28,7 +29,7 @@ export class SavedDraftFile {
   /** Does nothing if the file cannot be written: the next `dev` then refuses to replace the draft until the user allows it. */
   async write(hashes: readonly string[]): Promise<void> {
     try {
-      await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 });
+      await makeFolder(dirname(this.#path));
       await writeFile(this.#path, `${hashes.join('\n')}\n`, { mode: 0o600 });
     } catch {}
   }

@@ -6,9 +6,10 @@ import { randomUUID } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isDiskFull, makeFolder, WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
+import { isDiskFull, WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
 import { KeyedLocks } from '../../../db/timing/keyed-locks.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
+import { makeFolder } from '../../../sdk/contract/make-folder.ts';
 import { TokenBuckets } from '../../../service/timing/token-bucket.ts';
 import { HostError } from '../host-call.ts';
 import {
