@@ -31,6 +31,8 @@ const PREFIX = '/webhook/';
 const PATH = /^\/webhook\/plugin\/([^/?]*)\/?(?:\?(.*))?$/s;
 /** A request target may name the scheme and the host: RFC 9112, 3.2.2. Proxies send such targets. */
 const ORIGIN = /^https?:\/\/[^/?]*/i;
+/** Percent-encoded characters of routing ids: letters, digits, - and _. They mean the same as themselves: RFC 3986, 2.3. */
+const ENCODED_ID_CHARACTER = /%(?:2d|3\d|[46][1-9a-f]|[57][\da]|5f)/gi;
 const RETRY_AFTER_S = 5;
 
 interface IngressDeps {
@@ -87,8 +89,9 @@ function tracedServe(deps: IngressDeps, request: IncomingMessage, response: Serv
 async function serve(deps: IngressDeps, request: IncomingMessage, response: ServerResponse, id: string): Promise<void> {
   const fault = findHostFault(request);
   if (fault) throw fault;
-  const [, routingId, query = ''] = PATH.exec(withoutOrigin(request.url)) ?? [];
-  if (routingId === undefined) throw unknown();
+  const [, segment, query = ''] = PATH.exec(withoutOrigin(request.url)) ?? [];
+  if (segment === undefined) throw unknown();
+  const routingId = segment.replace(ENCODED_ID_CHARACTER, decodeURIComponent);
   const network = deps.readNetwork(request);
   // A flood to another account, or to unknown addresses from the same network, does not delay the requests of this account.
   await waitToBegin(deps.addresses.findCachedAccount(routingId) ?? network, mayBeCostly(request.headers));

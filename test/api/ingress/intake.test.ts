@@ -55,6 +55,20 @@ t.test('a request target may name the scheme and the host', async (t) => {
   t.equal(isWebhook('/to/http://b/webhook/plugin/x'), false);
 });
 
+t.test('characters of a routing id may be percent-encoded', async (t) => {
+  const { routingId } = await fixture.connect();
+  const encode = (id: string) => id.replace(/./g, (char) => `%${char.charCodeAt(0).toString(16)}`);
+  for (const id of [
+    encode(routingId),
+    encode(routingId).toUpperCase(),
+    encode(routingId.slice(0, 1)) + routingId.slice(1),
+  ]) {
+    const answer = await fixture.send(`/webhook/plugin/${id}`, { body: 'x' });
+    t.equal(answer.status, 200, id);
+    t.equal((await rowOf(answer.body.id)).routing_id, routingId);
+  }
+});
+
 t.test('the session of a browser that opens an address is neither stored nor passed on', async (t) => {
   const { routingId } = await fixture.connect();
   const cases: readonly [string, string[]][] = [
