@@ -12,7 +12,7 @@ import { Problem, problems } from '../../sdk/contract/errors.ts';
 import { HANDSHAKE_HEADERS } from '../../sdk/contract/payloads.ts';
 import { PROBLEM_TYPE, problemBody } from '../../sdk/contract/problem-body.ts';
 import { discardBody, mayBeCostly } from '../../service/http/body-reader.ts';
-import { findHostFault } from '../../service/http/client-errors.ts';
+import { findHeadFault } from '../../service/http/client-errors.ts';
 import { CLIENT_LEFT_STATUS, onceClosed, sentStatus } from '../../service/http/closed-responses.ts';
 import type { PlaceLimiter } from '../../service/http/place-limiter.ts';
 import { createRateLimitProblem } from '../../service/http/rate-limits.ts';
@@ -87,7 +87,7 @@ function tracedServe(deps: IngressDeps, request: IncomingMessage, response: Serv
 }
 
 async function serve(deps: IngressDeps, request: IncomingMessage, response: ServerResponse, id: string): Promise<void> {
-  const fault = findHostFault(request);
+  const fault = findHeadFault(request);
   if (fault) throw fault;
   const [, segment, query = ''] = PATH.exec(withoutOrigin(request.url)) ?? [];
   if (segment === undefined) throw unknown();

@@ -22,7 +22,7 @@ import { COSTLY_BYTES, waitToBegin } from '../timing/loop-turns.ts';
 import { requireCaller, requireSignIn } from './authentication.ts';
 import { mayBeCostly, refuseEncodedBody } from './body-reader.ts';
 import type { ByteLimits } from './byte-budget.ts';
-import { answerClientError, answerUnroutable, findHostFault, uncheckedHost } from './client-errors.ts';
+import { answerClientError, answerUnroutable, findHeadFault, uncheckedHost } from './client-errors.ts';
 import { CLIENT_LEFT_STATUS, onceClosed, sentStatus } from './closed-responses.ts';
 import { limitConnections } from './connection-limits.ts';
 import type { ConsoleSite } from './console-requests.ts';
@@ -118,7 +118,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   app.addHook('onRequest', async (request, reply) => {
     if (options.onResponse) countResponse(request, reply, options.onResponse);
     reply.header('x-request-id', request.id);
-    const fault = findHostFault(request.raw);
+    const fault = findHeadFault(request.raw);
     if (fault) throw fault;
     if (request.method !== 'GET' && request.method !== 'HEAD') refuseEncodedBody(request, reply);
   });

@@ -85,11 +85,23 @@ export function answerLast(response: ServerResponse, problem: Problem): void {
   response.writeHead(problem.status, { ...headers, 'content-length': Buffer.byteLength(body) }).end(body);
 }
 
-/** Options of a server whose requests `findHostFault` checks: Node's own check answers without a body. */
+const CHUNKED = 'chunked';
+const CODING_SHOWN_CHARS = 40;
+
+/** Options of a server whose requests `findHeadFault` checks: Node's own check answers without a body. */
 export const uncheckedHost = { requireHostHeader: false } as const;
 
-/** Why the `Host` of a request cannot be used; null: it can. Node joins repeated headers or takes the first. */
-export function findHostFault({ httpVersion, rawHeaders }: IncomingMessage): Problem | null {
+/**
+ * Why the `Host` or the transfer coding of a request cannot be used; null: they can. Node joins repeated headers or takes the first, and
+ * decodes only the last coding, `chunked`.
+ */
+export function findHeadFault({ httpVersion, rawHeaders, headers }: IncomingMessage): Problem | null {
+  const coding = headers['transfer-encoding'] ?? CHUNKED;
+  if (coding.trim().toLowerCase() !== CHUNKED)
+    return new Problem(
+      'bad_request',
+      `The Transfer-Encoding “${coding.slice(0, CODING_SHOWN_CHARS)}” is not supported. Send the body uncompressed, with a Content-Length or with Transfer-Encoding: chunked.`,
+    );
   let hosts = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) if (rawHeaders[at]?.toLowerCase() === 'host') hosts += 1;
   if (hosts > 1) return new Problem('bad_request', 'The request has more than one Host header. Send one.');

@@ -62,6 +62,10 @@ export function listMalformed({ get, postTo, headers }: Target): Malformed {
     'a length beyond all numbers': [`${post('Content-Length: 99999999999999999999999')}{}`, 400],
     'a length and chunks': [`${post('Content-Length: 2', 'Transfer-Encoding: chunked')}2\r\n{}\r\n0\r\n\r\n`, 400],
     'an unknown transfer encoding': [`${post('Transfer-Encoding: gzip')}{}`, 400],
+    'an unknown transfer encoding before chunks': [
+      `${post(PATIENT, 'Transfer-Encoding: gzip, chunked')}2\r\n{}\r\n0\r\n\r\n`,
+      400,
+    ],
     'a chunk without a length': [`${post('Transfer-Encoding: chunked')}zz\r\n{}\r\n0\r\n\r\n`, 400],
     'a body that ends early': [`${post('Content-Length: 9')}{}`, 400],
     'a body without a type': [`${line(`POST ${postTo}`, ...headers, PATIENT, 'Content-Length: 2')}{}`, 415],

@@ -69,6 +69,18 @@ t.test('characters of a routing id may be percent-encoded', async (t) => {
   }
 });
 
+t.test('a body in a transfer coding that stays encoded is refused', async (t) => {
+  const { routingId } = await fixture.connect();
+  const headers = { 'transfer-encoding': 'gzip, chunked' };
+  t.match(await fixture.send(`/webhook/plugin/${routingId}`, { body: 'x', headers }), {
+    status: 400,
+    body: {
+      code: 'bad_request',
+      detail: /^The Transfer-Encoding “gzip, chunked” is not supported\. Send the body uncompressed/,
+    },
+  });
+});
+
 t.test('the session of a browser that opens an address is neither stored nor passed on', async (t) => {
   const { routingId } = await fixture.connect();
   const cases: readonly [string, string[]][] = [
