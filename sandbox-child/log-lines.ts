@@ -38,7 +38,7 @@ interface Loggable {
   readonly truncated: boolean;
 }
 
-/** Converts log data to JSON. Data that is too long or is not JSON becomes truncated text. */
+/** Converts log data to JSON: a Map becomes the list of its entries, a Set that of its values. Data that is too long becomes truncated text. */
 function toLoggable(data: unknown): Loggable {
   try {
     return toJsonData(data);
@@ -52,6 +52,8 @@ function toJsonData(data: unknown): Loggable {
   if (typeof data === 'string') return { data: data.slice(0, DATA_MAX_CHARS), truncated: data.length > DATA_MAX_CHARS };
   let errors = 0;
   const json = JSON.stringify(data, (_key, value) => {
+    // JSON writes `{}` for them.
+    if (value instanceof Map || value instanceof Set) throw new TypeError('not JSON');
     if (!(value instanceof Error)) return value;
     errors += 1;
     if (errors > ERRORS_MAX) throw new RangeError('too many errors');
@@ -66,7 +68,7 @@ interface CopyBudget {
   valuesLeft: number;
 }
 
-/** Copies the data and replaces each value that JSON cannot represent, so that one BigInt, cycle or throwing getter does not lose the rest. */
+/** Copies the data and replaces each value that JSON cannot represent, so that one BigInt, Map, cycle or throwing getter does not lose the rest. */
 function replaceUnprintable(value: unknown, ancestors: readonly object[], budget: CopyBudget): unknown {
   try {
     if (budget.valuesLeft <= 0) return '[left out]';
@@ -82,11 +84,22 @@ function replaceUnprintable(value: unknown, ancestors: readonly object[], budget
     if ('toJSON' in value && typeof value.toJSON === 'function') return JSON.parse(JSON.stringify(value));
     // JSON leaves functions out.
     if (typeof value === 'function') return undefined;
-    if (Array.isArray(value)) return value.map((item) => replaceUnprintable(item, path, budget));
+    const items = value instanceof Map || value instanceof Set ? takeItems(value, budget.valuesLeft) : value;
+    if (Array.isArray(items)) return items.map((item) => replaceUnprintable(item, path, budget));
     return Object.fromEntries(Object.keys(value).map((name) => [name, replaceField(value, name, path, budget)]));
   } catch {
     return UNPRINTABLE;
   }
+}
+
+/** The entries of a Map or the values of a Set: as many as may be copied, and one that stands for the rest. */
+function takeItems(collection: Iterable<unknown>, max: number): unknown[] {
+  const items: unknown[] = [];
+  for (const item of collection) {
+    items.push(item);
+    if (items.length > max) break;
+  }
+  return items;
 }
 
 /** Reading a property may run a getter of the plugin. */

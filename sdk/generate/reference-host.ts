@@ -25,6 +25,7 @@ host.log.warn('The vendor responded slowly', { ms: 4200 });
 \`\`\`
 
 The levels are \`debug\`, \`info\`, \`warn\` and \`error\`. \`host.log\` logs at \`info\`. \`console\` writes to the same log.
+The data is written as JSON: a \`Map\` as the list of its entries, a \`Set\` as the list of its values, and an error with its message and stack.
 
 ### host.settings
 

@@ -497,12 +497,14 @@ t.test('log lines: levels, cut to size, and what is thrown outside of handlers',
   const child = testChild(t, jail);
   const code = `console.log('a', { b: 1 }, [2]); host.log.warn('w', { n: 1 }); host.log('x'.repeat(9e3), 'y'.repeat(2e4));
     host.log({ get toJSON() { throw 1; } }); const odd = { n: 1, big: 2n ** 70n, date: new Date(0), list: [1n, { ok: true }],
-      get broken() { throw new Error('no'); } };
+      get broken() { throw new Error('no'); }, byId: new Map([['a', { ok: true }]]), seen: new Set([1, 'b']) };
+    odd.byId.set(odd.seen, odd.byId);
     odd.self = odd; odd.list.push(odd); host.log('odd', odd); host.log('large', { big: 1n, text: 'x'.repeat(2e4) });
+    host.log('many', new Set(Array(1e5).keys()));
     setTimeout(() => { throw new Error('in a timer'); }); Promise.reject(new Error('nobody waits')); return 1;`;
   await child.load(bundleOf(toolOf(code)));
   await callTool(child, 'run');
-  await eventually(async () => child.lines.length >= 8);
+  await eventually(async () => child.lines.length >= 9);
   t.match(child.lines.slice(0, 3), [
     { level: 'info', message: 'a { b: 1 } [ 2 ]', truncated: false },
     { level: 'warn', message: 'w', data: { n: 1 } },
@@ -515,10 +517,16 @@ t.test('log lines: levels, cut to size, and what is thrown outside of handlers',
     date: '1970-01-01T00:00:00.000Z',
     list: ['1', { ok: true }, '[a cycle]'],
     broken: unprintable,
+    byId: [
+      ['a', { ok: true }],
+      [[1, 'b'], '[a cycle]'],
+    ],
+    seen: [1, 'b'],
     self: '[a cycle]',
   });
   t.match(child.lines[5], { message: 'large', data: /^\{"big":"1","text":"x+$/, truncated: true });
-  t.equal(child.lines.length, 8);
+  t.match(child.lines[6], { message: 'many', data: /^\[0,1,2,/, truncated: true });
+  t.equal(child.lines.length, 9);
   t.ok(child.lines.some((line) => line.level === 'error' && line.message.includes('in a timer')));
   t.ok(child.lines.some((line) => line.level === 'error' && line.message.includes('nobody waits')));
   t.equal(child.state, 'loaded');
