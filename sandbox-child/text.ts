@@ -69,12 +69,19 @@ export function isError(value: unknown): boolean {
   }
 }
 
+/** V8's errors of a change that an object refuses. They do not say that the object is one of the language. */
+const REFUSED_CHANGE = /^Cannot (?:(?:add|define|delete|redefine) property|assign to read only property)\b/;
+const FROZEN = 'In a plugin, the built-in objects, such as Array.prototype, and host are frozen';
+
 function describeOne(thrown: unknown): { message: string; stack: string } {
   try {
     if (thrown instanceof Error) {
       const message = String(thrown.message).slice(0, TEXT_MAX);
       return {
-        message: message || String(thrown.name),
+        message:
+          thrown instanceof TypeError && REFUSED_CHANGE.test(message)
+            ? `${message}. ${FROZEN}`
+            : message || String(thrown.name),
         stack: removeForeignFrames(String(thrown.stack ?? '').slice(0, TEXT_MAX)),
       };
     }

@@ -595,6 +595,24 @@ t.test('the causes of an error are in its message, its stack and its log data', 
   ]);
 });
 
+t.test('an error of a change to a frozen object says what is frozen', async (t) => {
+  const child = testChild(t, jail);
+  await child.load(bundleOf(toolOf('return (0, eval)(args)(ctx);')));
+  const frozen = 'In a plugin, the built-in objects, such as Array.prototype, and host are frozen';
+  const changes: Readonly<Record<string, string>> = {
+    'Array.prototype.last = 1': 'Cannot add property last, object is not extensible',
+    'Array.prototype.map = 1': "Cannot assign to read only property 'map' of object",
+    'Object.defineProperty(Math, "clamp", { value: 1 })': 'Cannot define property clamp, object is not extensible',
+    'delete Math.max': "Cannot delete property 'max' of [object Math]",
+  };
+  for (const [code, message] of Object.entries(changes))
+    t.match(
+      await callTool(child, 'run', `(ctx) => { 'use strict'; ${code}; }`),
+      { outcome: 'failed', message: `${message}. ${frozen}` },
+      code,
+    );
+});
+
 t.test('a generator yields ahead of its reader only so far, and ends with the call', async (t) => {
   const child = testChild(t, jail);
   await child.load(
