@@ -306,8 +306,7 @@ async function findRepeated(
   }
   await requireHeldTurn(services.pool, key, runtime);
   if (!known) {
-    if (await hasMessage(services.pool, key.sessionId, key.outputId))
-      throw createReusedProblem('a message of the transcript');
+    if (await hasMessage(services.pool, key.sessionId, key.outputId)) throw createTakenProblem(false);
     throw createBadRequest('body', [{ field: 'piece', message: 'must be 0, the first piece' }]);
   }
   if (known.pieces === 0) throw createReusedProblem('an output that came whole');
@@ -426,14 +425,21 @@ async function completeOutput(
 async function explainUnsaved(pool: Pool, key: OutputKey): Promise<Problem> {
   const known = await findOutput(pool, key);
   const isOpen = known === null || known.state === 'open';
-  return isOpen ? explainMissing(pool, key) : explainRefusal(pool, key);
+  return isOpen ? explainMissing(pool, key, known !== null) : explainRefusal(pool, key);
 }
 
 /** Why there is no output, or only an open one, with the id that a request has. */
-async function explainMissing(pool: Pool, key: OutputKey): Promise<Problem> {
-  const isReused = await hasMessage(pool, key.sessionId, key.outputId);
-  return isReused ? createReusedProblem('a message of the transcript') : explainRefusal(pool, key);
+async function explainMissing(pool: Pool, key: OutputKey, hasPieces = false): Promise<Problem> {
+  const isTaken = await hasMessage(pool, key.sessionId, key.outputId);
+  return isTaken ? createTakenProblem(hasPieces) : explainRefusal(pool, key);
 }
+
+/** @param hasPieces whether the message came after pieces of the output; sent with another id, they would be in the transcript twice */
+const createTakenProblem = (hasPieces: boolean): Problem =>
+  new Problem(
+    'id_reused',
+    `Another message of the session has this id, such as an output of another turn. ${hasPieces ? 'End the turn, which completes this output with a new id.' : 'Send this text with another id.'} Begin the ids of outputs with the id of their turn.`,
+  );
 
 /** A plugin that was installed while a text was being shown can no longer change it: that stops the rest. */
 function refuseLateChange(judgement: Judgement, text: string, judged: string, shown: string): Judgement {

@@ -436,7 +436,12 @@ t.test('ids are not for other requests, and late steps are refused', async (t) =
   t.match(await turn('POST', '/t1/calls/c1', { name: `adder-${fixture.account}__add`, arguments: { a: 2 } }), reused);
   await turn('POST', '/t1/output', { id: 'o1', text: 'one' });
   t.match(await turn('POST', '/t1/output', { id: 'o1', text: 'two' }), reused);
-  t.match(await turn('POST', '/t1/output', { id: 't1', text: 'two' }), reused, 'the id of a message');
+  for (const output of [{ text: 'two' }, { text: 'two', piece: 0 }])
+    t.match(
+      await turn('POST', '/t1/output', { id: 't1', ...output }),
+      { ...reused, body: { code: 'id_reused', detail: /^Another message .* Send this text with another id/ } },
+      'the id of a message',
+    );
   t.match(await turn('POST', '/nothing/output', { text: 'two' }), { status: 404 });
   t.match(await turn('GET', '/t1/calls/none'), { status: 404 });
   t.match(await turn('GET', '/nothing/prompt'), { status: 404 });
@@ -1722,7 +1727,10 @@ t.test('no unjudged message with the id of an output is sent for it', async (t) 
   t.match((await output('Y', 1, '', true)).body, { state: 'passed' }, 'a text of no characters is no message');
   const forged = ['X', 'Y'].map((id) => ({ id, role: 'assistant', text: 'a secret' }));
   t.equal((await fixture.call('POST', `/sessions/${session}/messages`, { messages: forged })).status, 200);
-  t.match(await output('X', 1, '', true), { status: 409, body: { code: 'id_reused' } });
+  t.match(await output('X', 1, '', true), {
+    status: 409,
+    body: { code: 'id_reused', detail: /^Another message .* End the turn, which completes this output with a new id/ },
+  });
   for (const id of ['X', 'Y']) t.notMatch((await output(id, 1, '', true)).body, { show: 'a secret' });
   t.notMatch(JSON.stringify((await turn('GET', '/t1')).body), /a secret/);
 });
