@@ -931,7 +931,8 @@ declare namespace Bulkhead {
     /**
      * Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no
      * message. At most 100 messages; in each, `conversationKey` has 1 to 500 characters, `from` at most 500, `text`
-     * at most 262,144, and `attachments` at most 50. None of them may contain U+0000 or lone surrogates.
+     * at most 262,144, and `attachments` at most 50. None of them may contain U+0000 or lone surrogates: replace
+     * them with `text.toWellFormed().replaceAll('\0', '\ufffd')`.
      * Timeout: 30 s. The result may have at most 4 MiB.
      */
     receive?(request: ChannelRequest, ctx: ChannelContext): Answer<{

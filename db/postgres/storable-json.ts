@@ -4,7 +4,7 @@
  */
 
 /** The text of a refusal after the name of the field. */
-export const UNSTORABLE = 'must not contain U+0000 or lone surrogates';
+export const UNSTORABLE = 'must not contain U+0000 or lone surrogates: remove them, or replace them with U+FFFD';
 const REPLACEMENT = '\u{fffd}';
 /** Length of a field's name in a refusal, characters. */
 const FIELD_MAX_CHARS = 200;

@@ -387,7 +387,7 @@ export const surfaces = {
     budgetMs: 30 * SECOND,
     // Longer ones do not fit into a frame of the child.
     resultMax: { bytes: limits.frameBytes },
-    doc: `Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message. At most ${MESSAGES_MAX} messages; in each, \`conversationKey\` has 1 to 500 characters, \`from\` at most 500, \`text\` at most ${p.TEXT_MAX_CHARS.toLocaleString('en')}, and \`attachments\` at most 50. None of them may contain U+0000 or lone surrogates.`,
+    doc: `Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message. At most ${MESSAGES_MAX} messages; in each, \`conversationKey\` has 1 to 500 characters, \`from\` at most 500, \`text\` at most ${p.TEXT_MAX_CHARS.toLocaleString('en')}, and \`attachments\` at most 50. None of them may contain U+0000 or lone surrogates: replace them with \`text.toWellFormed().replaceAll('\\0', '\\ufffd')\`.`,
     ...channelReach,
     registration: null,
     params: z.object({ ...callFrame, request: p.channelRequest }),

@@ -1,7 +1,7 @@
 /** The deltas of one provider's answer: checked, masked, and passed on before the answer, which must continue them. */
 import { isDeepStrictEqual } from 'node:util';
 import type { z } from 'zod';
-import { isStorable } from '../../db/postgres/storable-json.ts';
+import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
 import { describeFieldFault, locateFault } from '../../sdk/contract/field-faults.ts';
 import {
   type providerCompletion,
@@ -121,7 +121,7 @@ export class AnswerDeltas {
     const text = delta.text ?? delta.toolCall?.argumentsText ?? '';
     if (this.#fault !== null || (text === '' && !isFirst)) return;
     if (isStorable(text)) await this.#read(delta);
-    else this.#refuse('it yielded a text that must not contain U+0000 or lone surrogates');
+    else this.#refuse(`the text that it yielded ${UNSTORABLE}`);
   }
 }
 

@@ -36,7 +36,11 @@ export function checkArguments(name: string, row: HostRow, given: readonly unkno
     args[param] = checked.data;
   }
   const field = findUnstorable(args, (text) => text.isWellFormed());
-  if (field !== null) throw new Refusal('failed', `host.${name}: ${field}: must not contain lone surrogates`);
+  if (field !== null)
+    throw new Refusal(
+      'failed',
+      `host.${name}: ${field}: must not contain lone surrogates: replace them with text.toWellFormed()`,
+    );
   return args;
 }
 

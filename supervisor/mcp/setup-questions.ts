@@ -15,7 +15,7 @@ import { checkConfiguration, mergeManifests, saveSettings } from '../../db/insta
 import { findInstallation, type Installation, lockInstallation } from '../../db/installations/installations.ts';
 import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
-import { isStorable } from '../../db/postgres/storable-json.ts';
+import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { findMissingConfiguration, type Manifest, SETTING_MAX_CHARS } from '../../sdk/contract/manifest.ts';
 import type { Caller } from '../../service/identity/caller.ts';
@@ -305,7 +305,7 @@ function readSettings(answer: Readonly<Record<string, unknown>>, names: readonly
   });
   const lacking = names.filter((name) => !values.some(([given]) => given === name));
   if (lacking.length > 0) throw new Problem('bad_request', `The user’s answer has no text for ${lacking.join(', ')}.`);
-  if (!values.every(([, value]) => isStorable(value)))
-    throw new Problem('bad_request', 'The answer has characters that cannot be stored.');
+  const unstorable = values.find(([, value]) => !isStorable(value));
+  if (unstorable) throw new Problem('bad_request', `The user’s answer for ${unstorable[0]} ${UNSTORABLE}.`);
   return Object.fromEntries(values);
 }

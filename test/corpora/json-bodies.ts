@@ -96,7 +96,7 @@ function findReason({ status, body }: Answer): string | null {
   const text = 'must not contain U+0000 or lone surrogates';
   // MCP has a form of its own.
   const { detail, errors } = body.error ? { ...body.error.data, detail: body.error.message } : body;
-  if (errors?.some(({ message }: { message: string }) => message === text)) return `A text ${text}.`;
+  if (errors?.some(({ message }: { message: string }) => message.startsWith(text))) return `A text ${text}.`;
   if (!/^The body (is not valid JSON|nests|holds|has a property)/.test(detail)) return null;
   return detail.replace(/: line .*/, '.').replace(/(holds the number) \S+,/, '$1 …,');
 }

@@ -71,7 +71,9 @@ t.test('a text that PostgreSQL cannot store is refused by the name of its field,
   ];
   for (const [body, field] of refused) {
     const answer = await post(body);
-    const errors = [{ field, message: 'must not contain U+0000 or lone surrogates' }];
+    const errors = [
+      { field, message: 'must not contain U+0000 or lone surrogates: remove them, or replace them with U+FFFD' },
+    ];
     t.match(answer, { status: 400, body: { code: 'bad_request', errors } }, body.slice(-40));
   }
   const texts = ['\\u0000', '\\ud800', '\u{1f600}', '\ufffd', '\u0001\u007f\u2028\ufeff', 'e\u0301'];

@@ -994,7 +994,7 @@ export declare const surfaces: {
         readonly resultMax: {
             readonly bytes: number;
         };
-        readonly doc: `Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message. At most 100 messages; in each, \`conversationKey\` has 1 to 500 characters, \`from\` at most 500, \`text\` at most ${string}, and \`attachments\` at most 50. None of them may contain U+0000 or lone surrogates.`;
+        readonly doc: `Receives one webhook request of a connected channel, at least once and in order. Return nothing to add no message. At most 100 messages; in each, \`conversationKey\` has 1 to 500 characters, \`from\` at most 500, \`text\` at most ${string}, and \`attachments\` at most 50. None of them may contain U+0000 or lone surrogates: replace them with \`text.toWellFormed().replaceAll('\\0', '\\ufffd')\`.`;
         readonly registration: null;
         readonly params: z.ZodObject<{
             invocationId: z.ZodString;

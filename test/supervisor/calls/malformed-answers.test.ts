@@ -109,6 +109,10 @@ t.test('a text that cannot be stored is named by its place', async (t) => {
   const { body } = await fixture.call('POST', `/sessions/${session}/tools/odd__nul`, { arguments: {} });
   t.match(body, {
     isError: true,
-    content: [{ text: 'ok in what it returned must not contain U+0000 or lone surrogates' }],
+    content: [
+      {
+        text: 'ok in what it returned must not contain U+0000 or lone surrogates: remove them, or replace them with U+FFFD',
+      },
+    ],
   });
 });
