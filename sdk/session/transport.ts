@@ -279,7 +279,7 @@ export class Transport {
       redirect: 'manual',
       headers: {
         authorization: `Bearer ${typeof token === 'string' ? token : await token()}`,
-        'bulkhead-runtime': this.#runtime,
+        'bulkhead-runtime': encodeHeader(this.#runtime),
         // Node's `fetch` ends a request after 300 s without a response, and each interim response starts that time again.
         'bulkhead-interim': '102',
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -292,6 +292,9 @@ export class Transport {
     };
   }
 }
+
+/** `fetch` sends each character of a header as one byte, and refuses those beyond U+00FF. The service reads UTF-8. */
+const encodeHeader = (text: string): string => String.fromCharCode(...new TextEncoder().encode(text));
 
 function toConnectionError({ method, path, repeatable = method === 'GET' }: Call, error: unknown): unknown {
   if (repeatable || NOT_CONNECTED.has(readErrorCode(error))) {

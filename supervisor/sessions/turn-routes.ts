@@ -1,5 +1,6 @@
 /** `/sessions/{id}/turns`: one turn of an agent, step by step. */
 
+import { isUtf8 } from 'node:buffer';
 import { randomUUIDv7 } from 'node:crypto';
 import type { FastifyRequest, FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
@@ -48,7 +49,7 @@ const runtimeHeaders = z.looseObject({
   'bulkhead-runtime': storedId
     .optional()
     .describe(
-      'The name of the runtime that requests the step. Default: the service that exchanged the token, the client for which an identity provider issued the token, or else the token. The lease of a turn belongs to this name: name each process if several share one.',
+      'The name of the runtime that requests the step. Default: the service that exchanged the token, the client for which an identity provider issued the token, or else the token. The lease of a turn belongs to this name: name each process if several share one. A name beyond ASCII is sent as UTF-8.',
     ),
 });
 
@@ -171,13 +172,19 @@ const shapes = {
   },
 } satisfies Record<string, FastifySchema>;
 
+/** Node reads each byte of a header as a character. Clients send UTF-8, or ISO-8859-1 as the `fetch` of JavaScript does. */
+function decodeHeader(text: string): string {
+  const bytes = Buffer.from(text, 'latin1');
+  return isUtf8(bytes) ? bytes.toString() : text;
+}
+
 /**
  * The holder of leases: the name that the runtime gives itself, or the origin of its token. A service and a client of an issuer renew
  * their tokens within a turn, so their name does not depend on a single one.
  */
 function readRuntime(request: FastifyRequest): string {
   const given = request.headers['bulkhead-runtime'];
-  if (typeof given === 'string' && given !== '') return given;
+  if (typeof given === 'string' && given !== '') return decodeHeader(given);
   const { tokenId, actor, client } = requireCaller(request);
   if (actor !== null) return `service ${actor}`;
   if (client !== null) return `client ${client}`;

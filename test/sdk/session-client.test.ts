@@ -221,6 +221,9 @@ t.test('a turn, with a streamed answer and pairs of surrogates split between pie
   t.match(await session.turns({ state: 'ended' }), { items: [{ id: 't1' }] });
   await session.openTurn({ id: 't2', text: 'Hi', trigger: 'user' });
   await t.rejects(again.openTurn({ id: 't2', text: 'Hi', trigger: 'user' }), { code: 'turn_held' }, 'another runtime');
+  const named = connect({ url, token: async () => token, runtime: 'Küche 日本' }).open(session.id);
+  const { record } = await named.openTurn({ id: 't3', text: 'Hi', trigger: 'user' });
+  t.equal(record?.lease.runtime, 'Küche 日本');
 });
 
 t.test('a session and everything below it', async (t) => {
@@ -639,6 +642,7 @@ t.test('the client needs web globals only', async (t) => {
     AbortController,
     URLSearchParams,
     TextDecoderStream,
+    TextEncoder,
     ReadableStream,
     setTimeout,
     clearTimeout,

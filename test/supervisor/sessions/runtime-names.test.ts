@@ -1,4 +1,4 @@
-/** The names under which runtimes without the header `bulkhead-runtime` hold turns. */
+/** The names under which runtimes hold turns, without the header `bulkhead-runtime` or beyond ASCII. */
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { addDelegation } from '../../../db/accounts/delegations.ts';
@@ -10,7 +10,7 @@ const HOUR_MS = 3_600_000;
 const ISSUER = 'https://issuer.example';
 const SUBJECT = 'ann';
 
-t.test('without a name, services and clients of an issuer hold turns with each of their tokens', async (t) => {
+t.test('turns are held by name, or without one by the service or client, with each of its tokens', async (t) => {
   const identities = new Map<string, Pick<Identity, 'tokenId' | 'client'>>();
   const expiresAt = new Date(Date.now() + HOUR_MS);
   const { app, pool } = await startSupervisorFixture(t, {
@@ -46,8 +46,8 @@ t.test('without a name, services and clients of an issuer hold turns with each o
   identities.set('worker-2', { tokenId: null, client: 'worker' });
   identities.set('other-1', { tokenId: null, client: 'other' });
 
-  const post = async (token: string, url: string, payload: object) => {
-    const headers = { authorization: `Bearer ${token}` };
+  const post = async (token: string, url: string, payload: object, named: object = {}) => {
+    const headers = { authorization: `Bearer ${token}`, ...named };
     const reply = await app.inject({ method: 'POST', url, headers, payload });
     return { status: reply.statusCode, body: reply.json() };
   };
@@ -65,4 +65,13 @@ t.test('without a name, services and clients of an issuer hold turns with each o
   t.same(await openTwice('worker-1', 'worker-2'), { holder: 'client worker', status: 201 }, 'the same client');
   t.same(await openTwice('worker-1', 'other-1'), { holder: 'client worker', status: 409 }, 'another client');
   t.match(await openTwice('laptop', 'server'), { holder: /^token /, status: 409 }, 'another token of a user');
+
+  // A server reads each byte of a header as a character.
+  for (const encoding of ['utf8', 'latin1'] as const) {
+    const named = { 'bulkhead-runtime': Buffer.from('Küche', encoding).toString('latin1') };
+    const session = (await post('laptop', '/sessions', { agentId: 'a' })).body.id;
+    const turn = { id: 'm1', text: 'hello', trigger: 'user' };
+    const { body } = await post('laptop', `/sessions/${session}/turns`, turn, named);
+    t.equal(body.lease.runtime, 'Küche', `a name in ${encoding}`);
+  }
 });
