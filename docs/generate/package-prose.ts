@@ -48,7 +48,14 @@ dot, or \`*.\` and a name for all hosts below it, in lower case and without sche
 
 A published library works as it is. Bundle it into one file, for example with \`npx esbuild lib.ts --bundle --format=esm --outfile=vendor/lib.js\`, and
 import that. A library's code is every file below \`vendor/\` or \`node_modules/\`, what a line \`// node_modules/…\` of esbuild's output marks in another file,
-and a \`.js\` file with a licence comment (\`/*! … */\`, \`@license\`) or minified code. Every other \`.js\` file is your own code. In a library:
+and a \`.js\` file with a licence comment (\`/*! … */\`, \`@license\`) or minified code. Every other \`.js\` file is your own code.
+
+TypeScript reports error TS7016 for an import of a \`.js\` file without types. Give it types in a file beside it, \`vendor/lib.d.ts\` for \`vendor/lib.js\`. If the library
+is in your \`node_modules\` with its types, the file needs the line \`export * from 'lib';\`, for a default export also \`export { default } from 'lib';\`, and for a library of
+CommonJS only this second line. Otherwise declare what you use, as in \`export function half(value: number): number;\`. \`allowJs\` in \`tsconfig.json\` does not help: TypeScript
+infers wrong types from bundled code. \`bulkhead\` does not send \`.d.ts\` files.
+
+In a library:
 
 | In a library's code | |
 |---|---|

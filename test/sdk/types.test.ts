@@ -39,6 +39,13 @@ t.test(
       const text = await readFile(join(root, `docs/${page}.md`), 'utf8');
       blocks.push(...[...text.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code));
     }
+    // docs/package-format.md says so.
+    await writeFile(join(directory, 'typed.js'), 'export const half = (number) => number / 2;\n');
+    await writeFile(join(directory, 'typed.d.ts'), 'export declare const half: (number: number) => number;\n');
+    await writeFile(join(directory, 'untyped.js'), 'export const third = (number) => number / 3;\n');
+    blocks.push(
+      `import { half } from './typed.js';\n// @ts-expect-error TS7016\nimport { third } from './untyped.js';\nvoid half(third(1)).toFixed();`,
+    );
     for (const [index, code] of blocks.entries()) await writeFile(join(directory, `example-${index}.ts`), code);
     const config = { extends: join(root, 'sdk/tsconfig.plugin.json'), include: ['*.ts'] };
     await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config));
