@@ -67,6 +67,7 @@ function Todos() {
           read={(page) => callSessions<Page<Todo>>('GET', `/todos?${new URLSearchParams({ done, ...page })}`)}
           refreshMs={FOLLOW_MS}
           nouns={['to-do', 'to-dos']}
+          keepsPrevious
           empty={
             done === 'true'
               ? 'No to-do is done.'
