@@ -2,6 +2,7 @@
 // Must be imported before ses, which freezes the intrinsics with its `harden`.
 import { hardenOverridable } from './harden.ts';
 import 'ses';
+import { findConstantGlobals } from './constant-globals.ts';
 import { replaceFunctionConstructors } from './function-constructors.ts';
 import { rememberLanguage } from './language.ts';
 
@@ -79,19 +80,21 @@ export function lockRealm(): Realm {
   const realm: GlobalObject = compartment.globalThis;
   const functionConstructor = replaceFunctionConstructors(realm, (source) => compartment.evaluate(source));
   defineGlobals(realm, { self: realm, global: realm, Function: functionConstructor });
-  // Reads descriptors, so that no lazy value is made.
-  const shared = Object.values(Object.getOwnPropertyDescriptors(realm)).map(({ value }) => value);
+  const shared = listValues(realm);
   hardenIntrinsics();
-  for (const value of [...shared, ...language.hidden]) if (value !== realm) hardenOverridable(value);
+  for (const value of [...shared.values(), ...language.hidden]) if (value !== realm) hardenOverridable(value);
   return {
     harden: hardenOverridable,
     evaluate(source, sourceName, globals, lazyGlobals) {
       defineGlobals(realm, globals);
       defineLazily(realm, lazyGlobals);
       // The name appears in stack traces.
-      compartment.evaluate(`${source}\n//# sourceURL=${sourceName.replace(/[^\w./@-]/g, '_')}`);
+      evaluateIn(compartment, shared, `${source}\n//# sourceURL=${sourceName.replace(/[^\w./@-]/g, '_')}`);
     },
-    evaluateProgram: (source, globals) => hardenOverridable(openCompartment(globals).evaluate(source)),
+    evaluateProgram(source, globals) {
+      const own = openCompartment(globals);
+      return hardenOverridable(evaluateIn(own, listValues(own.globalThis), source));
+    },
     defineGroups: (groups) => defineGroups(realm, groups),
     replace: (globals) => defineGlobals(realm, globals),
     define: (lazyGlobals) => defineLazily(realm, lazyGlobals),
@@ -108,6 +111,21 @@ const describeGlobal = (value: unknown): PropertyDescriptor => ({
   enumerable: false,
   configurable: true,
 });
+
+/** The own properties of an object that have values now, by name. Reads descriptors, so that no lazy value is made. */
+function listValues(object: object): Map<string, unknown> {
+  const values = new Map<string, unknown>();
+  for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(object)))
+    if (value !== undefined) values.set(name, value);
+  return values;
+}
+
+/** Evaluates a script around which those of the globals that it does not replace are constants. */
+function evaluateIn(compartment: Compartment, globals: ReadonlyMap<string, unknown>, source: string): unknown {
+  const constants = findConstantGlobals(source, [...globals.keys()]).map((name) => [name, globals.get(name)]);
+  // ses declares as constants what is frozen here.
+  return compartment.evaluate(source, { __moduleShimLexicals__: Object.freeze(Object.fromEntries(constants)) });
+}
 
 function defineGlobals(realm: GlobalObject, globals: Readonly<Record<string, unknown>>): void {
   for (const [name, value] of Object.entries(globals)) Object.defineProperty(realm, name, describeGlobal(value));

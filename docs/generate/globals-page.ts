@@ -50,6 +50,8 @@ export function globalsPage(): string {
     '  At run time, `Function` refuses text with `<!--`, `-->`, `import (` or `eval (`, also within a string, and `eval` all of these but the last. If a',
     '  template has such words, pass them as a value.',
     '  Template engines whose functions contain `with` need their strict form: [libraries](libraries.md) names it.',
+    '- A bundle may replace a global, as in `globalThis.Date = …`. It must have the name in its text: if it is put together at run time, only',
+    '  `globalThis.Date` changes, and `Date` stays.',
     '- Clocks have the resolution of `Date.now()`: one millisecond, in `Temporal.Now` too.',
     '- `RegExp` keeps no last match: `RegExp.$1` and its like do not exist.',
     '- `Error.stackTraceLimit` and `Error.prepareStackTrace` may be assigned and change nothing.',

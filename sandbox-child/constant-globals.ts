@@ -1,0 +1,35 @@
+/**
+ * Finds the globals of the language that a bundle uses and does not replace. They are declared as constants around it, so V8 resolves
+ * them when it compiles the bundle. Each use of another global is a search through the scopes of ses, 150 ns, as long as a short call of
+ * `JSON.parse`.
+ */
+
+const GLOBAL_OBJECT = '\\b(?:globalThis|self|global)\\b';
+/** Replaces globals whose names are elsewhere: `globalThis[name] = …`, `Object.assign(globalThis, polyfills)`. */
+const REPLACES_ANY = new RegExp(
+  `${GLOBAL_OBJECT}\\s*\\[[^\\]"'\`]*\\]\\s*=(?!=)|\\b(?:assign|defineProperty|defineProperties)\\(\\s*${GLOBAL_OBJECT}\\s*,(?!\\s*["'\`])`,
+);
+/** Behind a name that is assigned or declared: `Date = …`, `globalThis.Date = …`, `globalThis['Date'] = …`. */
+const ASSIGNED = /^(?:["'`]\s*\])?\s*(?:\|\||&&|\?\?)?=(?![=>])/;
+/** Before a name that is defined: `Object.defineProperty(globalThis, 'Date', …)`. */
+const DEFINED = /\bdefineProperty\([^,()]*,\s*["'`]$/;
+/** Length of the text on either side of a name in which these are searched, characters. */
+const SIDE_CHARS = 80;
+
+/**
+ * Returns those of the names that the source uses and does not seem to replace. A name that it only seems to replace costs time. One
+ * that it replaces in a way which is not recognized changes `globalThis`, and not what the bundle reads by the bare name.
+ */
+export function findConstantGlobals(source: string, names: readonly string[]): string[] {
+  if (REPLACES_ANY.test(source)) return [];
+  const used = new Set<string>();
+  const replaced = new Set<string>();
+  for (const { 0: name, index } of source.matchAll(new RegExp(`\\b(?:${names.join('|')})\\b`, 'g'))) {
+    const end = index + name.length;
+    const isReplaced =
+      ASSIGNED.test(source.slice(end, end + SIDE_CHARS)) ||
+      DEFINED.test(source.slice(Math.max(index - SIDE_CHARS, 0), index));
+    (isReplaced ? replaced : used).add(name);
+  }
+  return [...used].filter((name) => !replaced.has(name));
+}

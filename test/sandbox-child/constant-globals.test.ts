@@ -1,0 +1,55 @@
+/** Which globals of the language are constants of a bundle. */
+import t from 'tap';
+import { findConstantGlobals } from '../../sandbox-child/constant-globals.ts';
+import { bundleOf, callTool, testChild, testJail, toolOf } from '../supervisor/children/jailed-child.ts';
+
+const jail = await testJail(t);
+
+const read = [
+  'new Date()',
+  'Date.now() === 0',
+  'x instanceof Date',
+  'const dates = { Date }; use({ Date: 1, at: Date })',
+  "typeof Date !== 'undefined'",
+  'a == Date ? Date : null',
+  '(Date) => Date',
+  'text === "Date" || names["Date"] === 1',
+  'globalThis.other = Date',
+];
+const replaced = [
+  'Date = Fake',
+  'Date  =\n  Fake',
+  'class A {} var Date=A',
+  'globalThis.Date = Fake',
+  "self['Date'] = Fake",
+  'global["Date" ] &&= Fake',
+  "Object.defineProperty(globalThis, 'Date', { value: Fake })",
+  'Reflect.defineProperty(self, `Date`, { value: Fake })',
+  'new Date(); for (const [name, value] of polyfills) globalThis[name] = value',
+  'new Date(); Object.assign(globalThis, { Date: Fake })',
+  'new Date(); Object.defineProperties(self, polyfills)',
+  'new Date(); Object.defineProperty(global, name, { value })',
+];
+
+t.test('a name that the bundle reads only is one', async (t) => {
+  for (const source of read) t.same(findConstantGlobals(source, ['Date', 'Map']), ['Date'], source);
+  t.same(findConstantGlobals('Dated.now(); updateDate()', ['Date', 'Map']), []);
+});
+
+t.test('a name that it replaces is none', async (t) => {
+  for (const source of replaced) t.same(findConstantGlobals(source, ['Date', 'Map']), [], source);
+});
+
+t.test('a plugin that replaces a global uses its own', async (t) => {
+  const child = testChild(t, jail);
+  const code = "globalThis.Date = class extends Date { static now() { return 1; } }; globalThis['Map'] = 2;";
+  await child.load(bundleOf(`${code} ${toolOf('return [Date.now(), Map, typeof Set, Math.max(3, 4)];')}`));
+  t.same(await callTool(child, 'run', []), { outcome: 'answered', answer: [1, 2, 'function', 4] });
+});
+
+t.test('one whose name is put together changes globalThis and not the name', async (t) => {
+  const child = testChild(t, jail);
+  const code = "const target = globalThis; target['Da' + 'te'] = 1;";
+  await child.load(bundleOf(`${code} ${toolOf('return [typeof Date, globalThis.Date];')}`));
+  t.same(await callTool(child, 'run', []), { outcome: 'answered', answer: ['function', 1] });
+});
