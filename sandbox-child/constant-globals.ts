@@ -4,17 +4,17 @@
  * `JSON.parse`.
  */
 
+/** Length of the text around a name that is searched for an assignment, characters. Bounded, because an author chooses the text. */
+const AROUND_CHARS = 80;
 const GLOBAL_OBJECT = '\\b(?:globalThis|self|global)\\b';
 /** Replaces globals whose names are elsewhere: `globalThis[name] = …`, `Object.assign(globalThis, polyfills)`. */
 const REPLACES_ANY = new RegExp(
-  `${GLOBAL_OBJECT}\\s*\\[[^\\]"'\`]*\\]\\s*=(?!=)|\\b(?:assign|defineProperty|defineProperties)\\(\\s*${GLOBAL_OBJECT}\\s*,(?!\\s*["'\`])`,
+  `${GLOBAL_OBJECT}\\s?\\[[^\\]"'\`]{0,${AROUND_CHARS}}\\]\\s?=(?!=)|\\b(?:assign|defineProperty|defineProperties)\\(\\s?${GLOBAL_OBJECT}\\s?,(?!\\s?["'\`])`,
 );
 /** Behind a name that is assigned or declared: `Date = …`, `globalThis.Date = …`, `globalThis['Date'] = …`. */
 const ASSIGNED = /^(?:["'`]\s*\])?\s*(?:\|\||&&|\?\?)?=(?![=>])/;
 /** Before a name that is defined: `Object.defineProperty(globalThis, 'Date', …)`. */
 const DEFINED = /\bdefineProperty\([^,()]*,\s*["'`]$/;
-/** Length of the text on either side of a name in which these are searched, characters. */
-const SIDE_CHARS = 80;
 
 /**
  * Returns those of the names that the source uses and does not seem to replace. A name that it only seems to replace costs time. One
@@ -27,8 +27,8 @@ export function findConstantGlobals(source: string, names: readonly string[]): s
   for (const { 0: name, index } of source.matchAll(new RegExp(`\\b(?:${names.join('|')})\\b`, 'g'))) {
     const end = index + name.length;
     const isReplaced =
-      ASSIGNED.test(source.slice(end, end + SIDE_CHARS)) ||
-      DEFINED.test(source.slice(Math.max(index - SIDE_CHARS, 0), index));
+      ASSIGNED.test(source.slice(end, end + AROUND_CHARS)) ||
+      DEFINED.test(source.slice(Math.max(index - AROUND_CHARS, 0), index));
     (isReplaced ? replaced : used).add(name);
   }
   return [...used].filter((name) => !replaced.has(name));
