@@ -1,12 +1,11 @@
 /** Checks a package on the author's machine with the service's own code, without storing anything. */
 import { addAbortListener } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { rm } from 'node:fs/promises';
 import { stop as stopEsbuild } from 'esbuild';
 import { requireLayout, type StagedBuild } from '../api/package/builder.ts';
 import { CommandError } from '../sdk/cli/failure.ts';
 import type { CheckedPackage, FolderFile } from '../sdk/cli/local-tools.ts';
+import { makeTemporaryFolder } from '../sdk/cli/temporary-folder.ts';
 import { Problem } from '../sdk/contract/errors.ts';
 import { nameFields } from '../sdk/contract/manifest.ts';
 import { buildLocally } from './local-build.ts';
@@ -23,7 +22,7 @@ export async function checkFolder(
   slug: string,
   signal: AbortSignal,
 ): Promise<CheckedPackage> {
-  const scratch = await mkdtemp(join(tmpdir(), 'bulkhead-check-'));
+  const scratch = await makeTemporaryFolder('bulkhead-check-', 'the bundle of the package');
   // Started early, because the start takes as long as the bundling.
   const introspector = startIntrospector(scratch);
   // What the build waits for ends, so that it fails at once.

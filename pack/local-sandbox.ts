@@ -1,7 +1,7 @@
 /** The sandbox of the author's process, with all walls that the machine can build. Created once and shared. */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { makeTemporaryFolder } from '../sdk/cli/temporary-folder.ts';
 import type { Spare } from '../supervisor/children/spare-children.ts';
 import { openSandbox, type Sandbox } from '../supervisor/jail/sandbox.ts';
 import { childProgram } from './child-program.ts';
@@ -58,7 +58,7 @@ export async function borrowSandbox(): Promise<BorrowedSandbox> {
 }
 
 async function open() {
-  const directory = await mkdtemp(join(tmpdir(), 'bulkhead-testing-'));
+  const directory = await makeTemporaryFolder('bulkhead-testing-', 'the program that runs the plugin');
   try {
     const program = await childProgram();
     const sandbox = await openSandbox({

@@ -1,8 +1,9 @@
 /** A temporary folder for keys. The next call removes a folder that a killed process left behind. */
 import { existsSync } from 'node:fs';
-import { lstat, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { lstat, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { makeTemporaryFolder } from '../../sdk/cli/temporary-folder.ts';
 import { type DataDirLock, tryLock } from '../files/data-dir.ts';
 import type { Progress } from './format.ts';
 
@@ -19,7 +20,7 @@ const UNLOCKED_AGE_MS = 86_400_000;
 /** Creates a folder, runs `work` with it and removes it. Before that it removes those that killed processes left. */
 export async function withScratchFolder<T>(onProgress: Progress, work: (folder: string) => Promise<T>): Promise<T> {
   await removeAbandoned(onProgress);
-  const folder = await mkdtemp(join(tmpdir(), PREFIX));
+  const folder = await makeTemporaryFolder(PREFIX, 'the keys of the backup');
   const lock = tryLock(join(folder, LOCK));
   // Another process found the lock file before it was locked, and removes the folder.
   if (lock === null) return withScratchFolder(onProgress, work);
@@ -33,7 +34,8 @@ export async function withScratchFolder<T>(onProgress: Progress, work: (folder: 
 
 /** Removes this user's folders whose processes are gone. */
 async function removeAbandoned(onProgress: Progress): Promise<void> {
-  for (const name of await readdir(tmpdir())) {
+  // Where this fails, the new folder cannot be created either, and that error says what to do.
+  for (const name of await readdir(tmpdir()).catch(() => [])) {
     if (!NAME.test(name)) continue;
     const folder = join(tmpdir(), name);
     try {

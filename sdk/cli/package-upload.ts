@@ -1,8 +1,7 @@
 /** Uploads a package: a small package of text files as JSON, any other as a zip. */
 import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { hashFileTree } from '../contract/file-tree.ts';
@@ -12,6 +11,7 @@ import { CommandError } from './failure.ts';
 import type { FolderFile } from './local-tools.ts';
 import type { Rest } from './rest.ts';
 import type { Version } from './rest-types.ts';
+import { makeTemporaryFolder } from './temporary-folder.ts';
 import { writeZip } from './zip.ts';
 
 /** The service accepts 16 MiB of JSON, but above this size a zip is faster. Bytes. */
@@ -89,7 +89,7 @@ export async function uploadVersion(
     const bytes = Buffer.from(JSON.stringify({ semVer, files: texts }));
     return rest.upload(path, 'application/json', () => trackProgress(splitBytes(bytes), bytes.byteLength, onProgress));
   }
-  const scratch = await mkdtemp(join(tmpdir(), 'bulkhead-publish-'));
+  const scratch = await makeTemporaryFolder('bulkhead-publish-', 'the zip of the package');
   try {
     const zip = join(scratch, 'package.zip');
     await writeZip(files, zip, signal);

@@ -1,4 +1,4 @@
-/** The file of a backup replaces no other one. */
+/** The file of a backup replaces no other one, and a folder that cannot be written is refused with advice. */
 import { execFile, spawnSync } from 'node:child_process';
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { type NewEntry, writeArchive } from '../../../db/backup/archive-writer.ts';
+import { withScratchFolder } from '../../../db/backup/scratch-folder.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
 import { amount, listCases } from '../../runner/soak.ts';
 
@@ -122,3 +123,21 @@ for (const code of amount({ quick: ['EPERM'], soak: ['EPERM', 'ENOSYS', 'ENOTSUP
     t.equal(await readFile(path, 'utf8'), 'another backup');
   });
 }
+
+t.test('a folder for temporary files that cannot be written is refused with advice', async (t) => {
+  const { TMPDIR } = process.env;
+  t.teardown(() => {
+    process.env.TMPDIR = TMPDIR;
+  });
+  const missing = join(await temporaryFolder(t), 'missing');
+  process.env.TMPDIR = missing;
+  await t.rejects(
+    withScratchFolder(
+      (line) => t.fail(line),
+      async () => t.fail('it was made'),
+    ),
+    {
+      message: `The folder ${missing} cannot be written (ENOENT), and the keys of the backup must be written there: set TMPDIR to a folder that this user can write and that has room.`,
+    },
+  );
+});
