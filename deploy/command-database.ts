@@ -2,7 +2,7 @@
 import { access, constants } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DataDirInUseError, explainDenied } from '../db/files/data-dir.ts';
+import { DataDirInUseError } from '../db/files/data-dir.ts';
 import { findEmbedded, hasEmbedded, startEmbedded } from '../db/postgres/embedded.ts';
 import { requireOneDatabase } from '../service/lifecycle/database-addresses.ts';
 import { pickSessionSetting, type SharedSettings } from '../service/settings/settings.ts';
@@ -46,8 +46,7 @@ export async function locateDatabase(settings: SharedSettings): Promise<Located>
       return { url: own.url, setting: 'DATA_DIR', release: () => own.stop() };
     } catch (error) {
       // A service is starting: its address will be available soon.
-      if (!(error instanceof DataDirInUseError) || performance.now() - started > SERVICE_START_MS)
-        throw await explainDenied(error, DATA_DIR);
+      if (!(error instanceof DataDirInUseError) || performance.now() - started > SERVICE_START_MS) throw error;
       await sleep(POLL_MS);
     }
   }

@@ -86,8 +86,9 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
   if (!name.success) throw new Error(`--name ${name.error.issues[0]?.message}.`);
   // The repeated restore of an older release's backup needs a database without tables.
   await requireWholeRestore(settings.DATA_DIR);
-  const database = await locateDatabase(settings);
+  let database: Located | undefined;
   try {
+    database = await locateDatabase(settings);
     return await issue(database, {
       user,
       name: name.data,
@@ -99,7 +100,7 @@ export async function issueToken(args: readonly string[], readSettings: typeof r
   } catch (error) {
     throw await explainDenied(error, settings.DATA_DIR);
   } finally {
-    await database.release();
+    await database?.release();
   }
 }
 

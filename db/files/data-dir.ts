@@ -1,4 +1,5 @@
 /** DATA_DIR, the folder of all state on disk, and the lock that reserves it for one service. */
+import { accessSync, constants, existsSync } from 'node:fs';
 import { open, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -153,8 +154,10 @@ export async function syncPath(path: string): Promise<void> {
  * database stays empty.
  *
  * @returns null when another process holds the lock
+ * @throws Error; `explainDenied` explains it if this user may not use the file
  */
 export function tryLock(path: string): DataDirLock | null {
+  refuseDenied(existsSync(path) ? path : dirname(path));
   // Not an import: the command line uses other functions of this file, also on a Node that has no SQLite.
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite');
   const file = new DatabaseSync(path, { open: false, timeout: 0 });
@@ -167,7 +170,7 @@ export function tryLock(path: string): DataDirLock | null {
     if (/locked|busy/i.test(message)) return null;
     // SQLite does not name the file.
     throw new Error(
-      `The file ${path} cannot be locked (${message}). If it belongs to another user, run chown -R <user> ${dirname(path)}, with the user who runs the service.`,
+      `The file ${path} cannot be locked (${message}): it must be a file, on a file system that has locks.`,
       { cause: error },
     );
   }
@@ -176,6 +179,19 @@ export function tryLock(path: string): DataDirLock | null {
       if (file.isOpen) file.close();
     },
   };
+}
+
+/**
+ * SQLite locks a file that this user may only read as a reader, beside others, and does not say why it cannot open one.
+ *
+ * @throws Error that `explainDenied` explains
+ */
+function refuseDenied(path: string): void {
+  try {
+    accessSync(path, constants.R_OK | constants.W_OK);
+  } catch (error) {
+    if (readCode(error) === 'EACCES') throw error;
+  }
 }
 
 async function readOwner(dataDir: string): Promise<{ pid: number; purpose: Purpose } | null> {

@@ -93,6 +93,13 @@ t.test('root acts as the owner of DATA_DIR, or refuses', { skip }, async (t) => 
     stderr: `${key} cannot be used (EACCES): ${key} belongs to user 0.`,
   });
   await rm(key);
+  const lock = join(DATA_DIR, 'lock');
+  await chown(lock, 0, 0);
+  await t.rejects(run(process.execPath, [TOKEN, 'ann'], { cwd: '/', env: { ...bareEnvironment, DATA_DIR } }), {
+    code: 1,
+    stderr: `${lock} cannot be used (EACCES): ${lock} belongs to user 0. Run chown -R <user> ${DATA_DIR} as root, with the user who runs the service.\n`,
+  });
+  await chown(lock, OWNER, OWNER);
   const log = join(DATA_DIR, 'postgres.log');
   await chown(log, 0, 0);
   t.match(await (await startOnly({ DATA_DIR })).exited, {

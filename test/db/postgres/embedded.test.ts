@@ -115,7 +115,7 @@ t.test('a lock that cannot be opened is named, with what to do', async (t) => {
   const dataDir = await temporaryFolder(t);
   await mkdir(join(dataDir, 'lock'));
   await t.rejects(lockDataDir(dataDir, 'service'), {
-    message: `The file ${dataDir}/lock cannot be locked (unable to open database file). If it belongs to another user, run chown -R <user> ${dataDir}, with the user who runs the service.`,
+    message: `The file ${dataDir}/lock cannot be locked (unable to open database file): it must be a file, on a file system that has locks.`,
   });
 });
 
