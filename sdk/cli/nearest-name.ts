@@ -21,5 +21,5 @@ export function suggestName(name: string, known: readonly string[]): string {
 export const suggestNearName = (name: string, known: readonly string[]): string =>
   suggestName(
     name,
-    known.filter((one) => distance(name, one) <= name.length / CHARS_PER_EDIT),
+    known.filter((one) => distance(name.toLowerCase(), one.toLowerCase()) <= name.length / CHARS_PER_EDIT),
   );

@@ -414,9 +414,9 @@ soakTest(t, 'install --pin and --latest move an installed plugin', async (t) => 
 });
 
 t.test('list, delist, yank and status', async (t) => {
-  t.match(await typed(['list', 'wordcount']), {
+  t.match(await typed(['list', 'WORDCOUNT']), {
     code: 1,
-    stderr: /^error You have no plugin “wordcount” at \S+ Did you mean “word-count”\? Otherwise, publish it first\.\n$/,
+    stderr: /^error You have no plugin “WORDCOUNT” at \S+ Did you mean “word-count”\? Otherwise, publish it first\.\n$/,
   });
   t.match(await typed(['list'], here), { code: 0, stdout: /word-count is in the catalog/ });
   const last = await typed(['yank', '1.0.0'], here);
