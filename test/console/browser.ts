@@ -13,9 +13,9 @@ import {
   type Response,
   type Route,
 } from 'playwright-core';
-import rootTest from 'tap';
 import type { CalledService } from '../deploy/service-fixture.ts';
 import type { Teardown } from '../runner/harness.ts';
+import { getRootTest } from '../runner/leak-guard.ts';
 import { BROWSER_VARIABLE, unpackBrowser } from '../runner/unpacked-browser.ts';
 
 const SMALL = { width: 390, height: 844 };
@@ -67,7 +67,7 @@ let shared: Promise<Browser> | undefined;
 
 /** The browser of this process, started by the first file that asks for it. A file's pages are closed with the file. */
 export async function shareBrowser(t: Teardown): Promise<Browser> {
-  shared ??= startBrowser(rootTest);
+  shared ??= startBrowser(getRootTest());
   const browser = await shared;
   t.teardown(() => Promise.all(browser.contexts().map((context) => context.close())));
   return browser;

@@ -169,6 +169,19 @@ t.test('the supervisor loads the MCP library on demand only', async (t) => {
   );
 });
 
+t.test(
+  'measurements load tap, whose hooks see every promise, only where the leak guard leaves these out',
+  async (t) => {
+    const benches = sources.map(({ path }) => path).filter((path) => folderOf(path) === 'bench');
+    t.ok(reached('bench/turn.ts').has('test/runner/leak-guard.ts'), 'what they load is seen');
+    t.same(
+      benches.filter((path) => reached(path).has('tap')),
+      [],
+      'what they share with tests gets the outermost test by getRootTest',
+    );
+  },
+);
+
 t.test('API and supervisor load node:http without undici', async (t) => {
   const direct = imports.filter(({ from, to, typeOnly }) => {
     return /^(api|supervisor|service|db)\//.test(from) && to === 'node:http' && !typeOnly;

@@ -11,9 +11,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'pg';
-import t from 'tap';
 import { openPool } from '../../db/postgres/pool.ts';
-import { watchFolder } from './leak-guard.ts';
+import { getRootTest, watchFolder } from './leak-guard.ts';
 import { SERVER_VARIABLE, startTestServer, TEMPLATE, type TestServer, withDatabase } from './server.ts';
 
 /** PostgreSQL copies a template only while nobody is connected to it: somebody else's copy may be just ending. */
@@ -99,7 +98,7 @@ async function command(server: string, sql: string): Promise<void> {
 }
 
 // Registered at import, right after the guard's: it runs when every database of the file is gone, and before the guard.
-t.teardown(async () => {
+getRootTest().teardown(async () => {
   await admin?.end();
   await (await own)?.stop();
 });
