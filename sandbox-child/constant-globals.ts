@@ -9,16 +9,19 @@ const AROUND_CHARS = 80;
 const GLOBAL_OBJECT = '\\b(?:globalThis|self|global)\\b';
 /** Replaces globals whose names are elsewhere: `globalThis[name] = …`, `Object.assign(globalThis, polyfills)`. */
 const REPLACES_ANY = new RegExp(
-  `${GLOBAL_OBJECT}\\s?\\[[^\\]"'\`]{0,${AROUND_CHARS}}\\]\\s?=(?!=)|\\b(?:assign|defineProperty|defineProperties)\\(\\s?${GLOBAL_OBJECT}\\s?,(?!\\s?["'\`])`,
+  `${GLOBAL_OBJECT}\\s*\\[[^\\]"'\`]{0,${AROUND_CHARS}}\\]\\s*(?:\\|\\||&&|\\?\\?)?=(?!=)|\\b(?:assign|set|defineProperty|defineProperties)\\(\\s*${GLOBAL_OBJECT}\\s*,(?!\\s*["'\`])`,
 );
 /** Behind a name that is assigned or declared: `Date = …`, `globalThis.Date = …`, `globalThis['Date'] = …`. */
 const ASSIGNED = /^(?:["'`]\s*\])?\s*(?:\|\||&&|\?\?)?=(?![=>])/;
-/** Before a name that is defined: `Object.defineProperty(globalThis, 'Date', …)`. */
-const DEFINED = /\bdefineProperty\([^,()]*,\s*["'`]$/;
+/** Before a name that is defined: `Object.defineProperty(globalThis, 'Date', …)`, `Reflect.set(getGlobal(), 'Date', …)`. */
+const DEFINED = /\b(?:defineProperty|set)\([^"'`]*,\s*["'`]$/;
+/** Uses of the symbol except `x[Symbol.iterator]` that is read, called or defined in a class: the symbol may have another name there. */
+const ASSIGNS_ITERATOR = /\bSymbol\.iterator\b(?!\s*\](?!\s*=(?![=>])))/;
 
 /**
  * Returns those of the names that the source uses and does not seem to replace. A name that it only seems to replace costs time. One
- * that it replaces in a way which is not recognized changes `globalThis`, and not what the bundle reads by the bare name.
+ * that it replaces in a way which is not recognized changes `globalThis`, and not what the bundle reads by the bare name; a destructuring
+ * assignment to the bare name throws.
  */
 export function findConstantGlobals(source: string, names: readonly string[]): string[] {
   if (REPLACES_ANY.test(source)) return [];
@@ -33,3 +36,6 @@ export function findConstantGlobals(source: string, names: readonly string[]): s
   }
   return [...used].filter((name) => !replaced.has(name));
 }
+
+/** Whether a bundle may assign `Symbol.iterator` on an object that inherits it, as `mobx` 6 does on its arrays. */
+export const mayAssignIterator = (source: string): boolean => ASSIGNS_ITERATOR.test(source);

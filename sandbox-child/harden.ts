@@ -10,8 +10,8 @@ const { create, freeze, hasOwn, preventExtensions } = Object;
 const { getOwnPropertyDescriptor: describeProperty, getOwnPropertyDescriptors: describeProperties } = Object;
 
 /**
- * What iterates arrays and strings stays a frozen data property: V8 spreads arrays ten times slower, and makes Maps and Sets of them three
- * times slower, after any definition of one of these.
+ * What iterates arrays and strings. V8 spreads arrays ten times slower, and makes Maps and Sets of them three times slower, after any
+ * definition of one of these, so only `freezeIteration` decides whether they become accessors.
  */
 const iteration = new Map<object, PropertyKey>();
 for (const collection of [[], '']) {
@@ -64,9 +64,23 @@ function hardenObject(object: object, found: Set<object>): void {
     defineProperty(object, key, { get: makeGetter(value), set: getSetter(key) });
   }
   // The elements of a typed array cannot be frozen.
-  if (ArrayBuffer.isView(object)) preventExtensions(object);
+  if (ArrayBuffer.isView(object) || iteration.has(object)) preventExtensions(object);
   else freeze(object);
   if (isOverridden) readThroughHeir(create(object));
+}
+
+/**
+ * Freezes the prototypes of arrays, strings and their iterators, which hardening leaves open. Call it before code of a plugin runs.
+ *
+ * @param isOverridable whether programs may assign `Symbol.iterator` on arrays, which V8 then iterates more slowly
+ */
+export function freezeIteration(isOverridable: boolean): void {
+  for (const [object, key] of iteration) {
+    const { value, configurable } = getOwnPropertyDescriptor(object, key) ?? {};
+    if (isOverridable && configurable) defineProperty(object, key, { get: makeGetter(value), set: getSetter(key) });
+    freeze(object);
+    readThroughHeir(create(object));
+  }
 }
 
 /** ses has already turned a few properties into accessors. Their setter would call itself once a program copies it to an own object. */

@@ -1,8 +1,8 @@
 /** Wall L1: the locked realm in which a bundle is evaluated. */
 // Must be imported before ses, which freezes the intrinsics with its `harden`.
-import { hardenOverridable } from './harden.ts';
+import { freezeIteration, hardenOverridable } from './harden.ts';
 import 'ses';
-import { findConstantGlobals } from './constant-globals.ts';
+import { findConstantGlobals, mayAssignIterator } from './constant-globals.ts';
 import { replaceFunctionConstructors } from './function-constructors.ts';
 import { rememberLanguage } from './language.ts';
 
@@ -86,6 +86,7 @@ export function lockRealm(): Realm {
   return {
     harden: hardenOverridable,
     evaluate(source, sourceName, globals, lazyGlobals) {
+      freezeIteration(mayAssignIterator(source));
       defineGlobals(realm, globals);
       defineLazily(realm, lazyGlobals);
       // The name appears in stack traces.

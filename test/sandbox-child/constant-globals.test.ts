@@ -1,6 +1,6 @@
 /** Which globals of the language are constants of a bundle. */
 import t from 'tap';
-import { findConstantGlobals } from '../../sandbox-child/constant-globals.ts';
+import { findConstantGlobals, mayAssignIterator } from '../../sandbox-child/constant-globals.ts';
 import { bundleOf, callTool, testChild, testJail, toolOf } from '../supervisor/children/jailed-child.ts';
 
 const jail = await testJail(t);
@@ -29,6 +29,10 @@ const replaced = [
   'new Date(); Object.assign(globalThis, { Date: Fake })',
   'new Date(); Object.defineProperties(self, polyfills)',
   'new Date(); Object.defineProperty(global, name, { value })',
+  'new Date(); Object.assign(\n    globalThis,\n    { Date: Fake })',
+  'new Date(); globalThis\n    [name] ??= Fake',
+  "Reflect.set(globalThis, 'Date', Fake)",
+  "Object.defineProperty(getGlobal(1, 2), 'Date', { value: Fake })",
 ];
 
 t.test('a name that the bundle reads only is one', async (t) => {
@@ -52,4 +56,35 @@ t.test('one whose name is put together changes globalThis and not the name', asy
   const code = "const target = globalThis; target['Da' + 'te'] = 1;";
   await child.load(bundleOf(`${code} ${toolOf('return [typeof Date, globalThis.Date];')}`));
   t.same(await callTool(child, 'run', []), { outcome: 'answered', answer: ['function', 1] });
+});
+
+t.test('a use of Symbol.iterator that is no read, call or method may assign it', async (t) => {
+  const others = [
+    'x[Symbol.iterator]()',
+    'x[Symbol.iterator] === y',
+    'class A { [Symbol.iterator]() {} }',
+    'iterator = 1',
+  ];
+  for (const source of others) t.equal(mayAssignIterator(source), false, source);
+  const assigning = [
+    'x[Symbol.iterator] = y',
+    'x[Symbol.iterator]=y',
+    'const I = Symbol.iterator;',
+    'inherit(x, Symbol.iterator)',
+  ];
+  for (const source of assigning) t.equal(mayAssignIterator(source), true, source);
+});
+
+t.test('a class that is compiled to ES5 extends Array with an iterator of its own', async (t) => {
+  const child = testChild(t, jail);
+  const code = `function List() {}
+    List.prototype = Object.create(Array.prototype);
+    List.prototype[Symbol.iterator] = function* () { yield 8; };
+    const own = [1];
+    own[Symbol.iterator] = () => [5].values();
+    const frozen = () => { Array.prototype[Symbol.iterator] = own[Symbol.iterator]; };`;
+  const answer =
+    "const list = new List(); try { frozen(); } catch { return [...list, ...own, ...[3], ...'a', Object.isFrozen(Array.prototype)]; }";
+  await child.load(bundleOf(`${code} ${toolOf(answer)}`));
+  t.same(await callTool(child, 'run', []), { outcome: 'answered', answer: [8, 5, 3, 'a', true] });
 });

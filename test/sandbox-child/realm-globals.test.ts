@@ -185,7 +185,7 @@ t.test('V8 takes its short ways to iterate arrays and strings', async (t) => {
   const realm = new URL('../../sandbox-child/realm.ts', import.meta.url);
   const run = `
     import { lockRealm } from ${JSON.stringify(realm.href)};
-    lockRealm();
+    lockRealm().evaluate('for (const item of [1]);', 'plugin.js', {}, {});
     const read = new Function('return [%ArrayIteratorProtector(), %StringIteratorProtector()]');
     console.log(JSON.stringify(read()));`;
   const flags = ['--allow-natives-syntax', '--input-type=module', '-e', run];
