@@ -6,7 +6,7 @@
 
 /** Length of the text around a name that is searched for an assignment, characters. Bounded, because an author chooses the text. */
 const AROUND_CHARS = 80;
-const GLOBAL_OBJECT = '\\b(?:globalThis|self|global)\\b';
+const GLOBAL_OBJECT = '(?<![.\\w$])(?:globalThis|self|global)\\b';
 /** Replaces globals whose names are elsewhere: `globalThis[name] = …`, `Object.assign(globalThis, polyfills)`. */
 const REPLACES_ANY = new RegExp(
   `${GLOBAL_OBJECT}\\s*\\[[^\\]"'\`]{0,${AROUND_CHARS}}\\]\\s*(?:\\|\\||&&|\\?\\?)?=(?!=)|\\b(?:assign|set|defineProperty|defineProperties)\\(\\s*${GLOBAL_OBJECT}\\s*,(?!\\s*["'\`])`,
@@ -15,8 +15,13 @@ const REPLACES_ANY = new RegExp(
 const ASSIGNED = /^(?:["'`]\s*\])?\s*(?:\|\||&&|\?\?)?=(?![=>])/;
 /** Before a name that is defined: `Object.defineProperty(globalThis, 'Date', …)`, `Reflect.set(getGlobal(), 'Date', …)`. */
 const DEFINED = /\b(?:defineProperty|set)\([^"'`]*,\s*["'`]$/;
-/** Uses of the symbol except `x[Symbol.iterator]` that is read, called or defined in a class: the symbol may have another name there. */
-const ASSIGNS_ITERATOR = /\bSymbol\.iterator\b(?!\s*\](?!\s*=(?![=>])))/;
+/**
+ * Uses of the symbol except `x[Symbol.iterator]` that is read, called or defined: the symbol may have another name there, as in
+ * `const { iterator } = Symbol`.
+ */
+const ASSIGNS_ITERATOR = /\bSymbol\.iterator\b(?!\s*\](?!\s*=(?![=>])))|\bSymbol\s*(?:\?\.|\[)|\}\s*=\s*Symbol\b/;
+/** `Object.assign(list, { [Symbol.iterator]: … })`. */
+const COPIES = /\bassign\(/;
 
 /**
  * Returns those of the names that the source uses and does not seem to replace. A name that it only seems to replace costs time. One
@@ -38,4 +43,5 @@ export function findConstantGlobals(source: string, names: readonly string[]): s
 }
 
 /** Whether a bundle may assign `Symbol.iterator` on an object that inherits it, as `mobx` 6 does on its arrays. */
-export const mayAssignIterator = (source: string): boolean => ASSIGNS_ITERATOR.test(source);
+export const mayAssignIterator = (source: string): boolean =>
+  ASSIGNS_ITERATOR.test(source) || (source.includes('[Symbol.iterator]') && COPIES.test(source));

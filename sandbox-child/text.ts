@@ -43,7 +43,9 @@ export function describeError(thrown: unknown): { message: string; stack: string
       // Only an error's: other causes may be whole objects.
       const reason = causes[0]?.stack ? causes[0].message : '';
       return {
-        message: message.includes(reason) ? message : `${message}: ${reason}`.slice(0, TEXT_MAX),
+        message: message.includes(reason.replace(FROZEN_ADVICE, ''))
+          ? message
+          : `${message}: ${reason}`.slice(0, TEXT_MAX),
         stack: [stack, ...stacks].join('').slice(0, TEXT_MAX),
       };
     }
@@ -71,7 +73,7 @@ export function isError(value: unknown): boolean {
 
 /** V8's errors of a change that an object refuses. They do not say that the object is one of the language. */
 const REFUSED_CHANGE = /^Cannot (?:(?:add|define|delete|redefine) property|assign to read only property)\b/;
-const FROZEN = 'In a plugin, the built-in objects, such as Array.prototype, and host are frozen';
+const FROZEN_ADVICE = '. In a plugin, the built-in objects, such as Array.prototype, and host are frozen';
 
 function describeOne(thrown: unknown): { message: string; stack: string } {
   try {
@@ -80,7 +82,7 @@ function describeOne(thrown: unknown): { message: string; stack: string } {
       return {
         message:
           thrown instanceof TypeError && REFUSED_CHANGE.test(message)
-            ? `${message}. ${FROZEN}`
+            ? `${message}${FROZEN_ADVICE}`
             : message || String(thrown.name),
         stack: removeForeignFrames(String(thrown.stack ?? '').slice(0, TEXT_MAX)),
       };

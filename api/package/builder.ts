@@ -142,6 +142,7 @@ function requireFile<File extends Pick<PackageFile, 'path'>>(
  * Rejects texts that jsonb cannot store, so that the author gets an error about the package instead of the database's.
  */
 function refuseUnstorable(path: string, value: unknown): void {
-  const message = 'A text contains U+0000 or a lone surrogate, which cannot be stored.';
+  const message =
+    'A text contains U+0000 or a lone surrogate, which cannot be stored: remove it, or replace it with U+FFFD.';
   if (findUnstorable(value) !== null) throw invalidAt({ path, message });
 }

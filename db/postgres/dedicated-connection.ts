@@ -4,7 +4,7 @@ import { isPoolerRefusal, POOLER_REFUSAL } from './database-errors.ts';
 import { KEEPALIVE, KEEPALIVE_OPTIONS } from './keepalive.ts';
 
 /** Limits that the role may have for a pooler are not meant for it. */
-const OPTIONS = `${KEEPALIVE_OPTIONS} -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0`;
+const OPTIONS = `${KEEPALIVE_OPTIONS} -c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0 -c idle_session_timeout=0`;
 
 /** @param url a `postgres://` address */
 export async function withConnection<T>(

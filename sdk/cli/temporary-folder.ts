@@ -12,9 +12,10 @@ import { join } from 'node:path';
  */
 export async function makeTemporaryFolder(prefix: string, content: string): Promise<string> {
   const parent = tmpdir();
-  return mkdtemp(join(parent, prefix)).catch(({ code }: NodeJS.ErrnoException) => {
+  return mkdtemp(join(parent, prefix)).catch((cause: NodeJS.ErrnoException) => {
     throw new Error(
-      `The folder ${parent} cannot be written (${code}), and ${content} must be written there: set TMPDIR to a folder that this user can write and that has room.`,
+      `The folder ${parent} cannot be written (${cause.code}), and ${content} must be written there: set TMPDIR to a folder that this user can write and that has room.`,
+      { cause },
     );
   });
 }

@@ -110,7 +110,10 @@ function fromDatabase(error: unknown): Problem | null {
     case 'busy':
       return createUnavailable('The database is busy', BUSY_RETRY_AFTER_S);
     case 'unstorable_text':
-      return new Problem('bad_request', 'A text contains U+0000 or a lone surrogate, which cannot be stored.');
+      return new Problem(
+        'bad_request',
+        'A text contains U+0000 or a lone surrogate, which cannot be stored: remove it, or replace it with U+FFFD.',
+      );
     case 'rejected_row':
     case null:
       return null;

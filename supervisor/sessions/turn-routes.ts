@@ -49,7 +49,7 @@ const runtimeHeaders = z.looseObject({
   'bulkhead-runtime': storedId
     .optional()
     .describe(
-      'The name of the runtime that requests the step. Default: the service that exchanged the token, the client for which an identity provider issued the token, or else the token. The lease of a turn belongs to this name: name each process if several share one. A name beyond ASCII is sent as UTF-8.',
+      'The name of the runtime that requests the step. Default: the service that exchanged the token, the client for which an identity provider issued the token, or else the token. The lease of a turn belongs to this name: name each process if several share one. A name beyond ASCII is sent as UTF-8, of which each byte counts as a character.',
     ),
 });
 

@@ -71,6 +71,9 @@ t.test('a use of Symbol.iterator that is no read, call or method may assign it',
     'x[Symbol.iterator]=y',
     'const I = Symbol.iterator;',
     'inherit(x, Symbol.iterator)',
+    'Object.assign(x, { [Symbol.iterator]: y })',
+    'const { iterator } = Symbol; x[iterator] = y',
+    "x[Symbol['iterator']] = y",
   ];
   for (const source of assigning) t.equal(mayAssignIterator(source), true, source);
 });

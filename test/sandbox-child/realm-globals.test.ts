@@ -31,14 +31,15 @@ import {
 const language = languageGlobals.filter((name) => name !== 'globalThis');
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-const child = testChild(t, await testJail(t));
+const jail = await testJail(t);
+const child = testChild(t, jail);
 const EVALUATOR =
   "tools.run = { description: 'test', parameters: {}, handler: async ({ code }) => JSON.stringify(await (0, eval)(code)) };";
 await child.load(bundleOf(EVALUATOR));
 
 /** Evaluates a program in a child, as the code of a plugin. */
-async function evaluate(code: string): Promise<unknown> {
-  const outcome = await callTool(child, 'run', { code });
+async function evaluate(code: string, inChild = child): Promise<unknown> {
+  const outcome = await callTool(inChild, 'run', { code });
   return outcome.outcome === 'answered' ? JSON.parse(String(outcome.answer)) : outcome;
 }
 
@@ -99,12 +100,17 @@ t.test('every member of the language is there', async (t) => {
 });
 
 t.test('nothing that a plugin reaches can be changed but what it registers with', async (t) => {
-  const { seen, open } = (await evaluate(LIST_UNFROZEN)) as { seen: number; open: readonly string[] };
-  t.same(
-    open.filter((path) => !Object.hasOwn(pluginGlobals, path)),
-    [],
-  );
-  t.ok(seen > 2_700, `${seen} objects`);
+  // Its text decides what iterates arrays.
+  const assigning = testChild(t, jail);
+  await assigning.load(bundleOf(`${EVALUATOR} const { iterator } = Symbol;`));
+  for (const inChild of [child, assigning]) {
+    const { seen, open } = (await evaluate(LIST_UNFROZEN, inChild)) as { seen: number; open: readonly string[] };
+    t.same(
+      open.filter((path) => !Object.hasOwn(pluginGlobals, path)),
+      [],
+    );
+    t.ok(seen > 2_700, `${seen} objects`);
+  }
 });
 
 t.test('nor what every grant and every handler gives out', async (t) => {

@@ -127,7 +127,8 @@ for (const code of amount({ quick: ['EPERM'], soak: ['EPERM', 'ENOSYS', 'ENOTSUP
 t.test('a folder for temporary files that cannot be written is refused with advice', async (t) => {
   const { TMPDIR } = process.env;
   t.teardown(() => {
-    process.env.TMPDIR = TMPDIR;
+    if (TMPDIR === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = TMPDIR;
   });
   const missing = join(await temporaryFolder(t), 'missing');
   process.env.TMPDIR = missing;
