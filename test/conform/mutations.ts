@@ -190,8 +190,8 @@ export const mutations: readonly Mutation[] = [
   {
     row: 'ctx.signal survives a spread.',
     file: 'sandbox-child/invocations.ts',
-    from: 'const context = {\n    get signal()',
-    to: 'const context = {\n    get other()',
+    from: 'completed.signal = running.signal;',
+    to: "Object.defineProperty(completed, 'signal', { value: running.signal });",
   },
   {
     row: 'host.http.fetch: declared hosts only.',
