@@ -1,9 +1,11 @@
 /** Creates an application's OpenAPI 3.1 document from its routes, with @fastify/swagger. */
+
 import fastify, { type FastifyInstance, type FastifySchema, type RouteOptions } from 'fastify';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { type ProblemCode, problems } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE } from '../../sdk/contract/problem-body.ts';
+import { LazyLoad } from '../timing/lazy-load.ts';
 import { STATUS_CODES } from './node-http.ts';
 import { problemResource } from './problem-resource.ts';
 import { listProblems, type RouteFacts } from './route-schema.ts';
@@ -93,15 +95,8 @@ export function documentRoutes(app: FastifyInstance, options: DocumentOptions): 
   app.addHook('onRoute', (route) => {
     if (route.method !== 'HEAD') routes.push(route);
   });
-  let document: Promise<OpenApiDocument> | null = null;
-  return () => {
-    document ??= buildDocument(routes, options).catch((error: unknown) => {
-      // The next call tries again.
-      document = null;
-      throw error;
-    });
-    return document;
-  };
+  const document = new LazyLoad(() => buildDocument(routes, options));
+  return () => document.get();
 }
 
 /**

@@ -17,6 +17,7 @@ import { noContent } from '../../service/http/schemas.ts';
 import { countUnread } from '../../service/http/unread-answers.ts';
 import { isAllowed } from '../../service/identity/scopes.ts';
 import { RELEASE } from '../../service/settings/release.ts';
+import { LazyLoad } from '../../service/timing/lazy-load.ts';
 import { startSession } from '../sessions/lifecycle.ts';
 import {
   CALL_BODY_MAX_BYTES,
@@ -89,36 +90,27 @@ const methods = {
 export function mcpRoutes(services: SessionServices, consoleUrl: string, questionMs?: number): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'MCP');
-    let loading: Promise<McpConnections> | null = null;
     let isDraining = false;
     // Loaded on demand: the library takes 20 MB and slows down start-up.
-    const load = async (): Promise<McpConnections> => {
+    const loading = new LazyLoad(async (): Promise<McpConnections> => {
       const { McpConnections } = await import('./connections.ts');
       const questions = new SetupQuestions(services, consoleUrl, questionMs);
       const onError = (err: unknown): void => app.log.error({ err }, 'a request over MCP failed');
       const connections = new McpConnections({ services, questions, version: RELEASE, onError });
       if (isDraining) connections.drain();
       return connections;
-    };
+    });
     // Running requests go on: the server waits for their answers before it closes.
     app.addHook('preClose', async () => {
       isDraining = true;
-      (await loading?.catch(() => null))?.drain();
+      (await loading.getLoaded())?.drain();
     });
-    const openConnections = (): Promise<McpConnections> => {
-      loading ??= load().catch((error: unknown) => {
-        // The next request tries again.
-        loading = null;
-        throw error;
-      });
-      return loading;
-    };
     const serve = async (request: FastifyRequest, reply: FastifyReply, session: Session): Promise<FastifyReply> => {
       const messages: unknown[] = [request.body].flat();
       if (messages.length > BATCH_MAX) return reply.code(400).send(createRefusal(request, BATCH_TOO_LONG));
       if (messages.some(hasManyValues)) return reply.code(400).send(createRefusal(request, MESSAGE_TOO_LARGE));
       requireAnswerer(request);
-      const connections = await openConnections();
+      const connections = await loading.get();
       const named = readConnectionId(request);
       const mayBegin = isAllowed(requireCaller(request).scopes, 'sessions:write');
       const connection =
@@ -156,7 +148,7 @@ export function mcpRoutes(services: SessionServices, consoleUrl: string, questio
         schema: { ...schema, details: ACCOUNT_DETAILS },
         handler: async (request, reply) => {
           const { id: accountId } = requireCaller(request);
-          const connections = await openConnections();
+          const connections = await loading.get();
           // A start writes to the database, so requests of an open connection use the connection's session.
           const sessionId = connections.findSessionId(readConnectionId(request), accountId, ACCOUNT_SESSION.key);
           const session =

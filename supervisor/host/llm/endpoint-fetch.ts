@@ -1,6 +1,7 @@
 /** The fetch function for model endpoints: few connections, no redirects, limited responses. */
-import type { Agent, fetch } from 'undici';
+import type { fetch } from 'undici';
 import { MIB } from '../../../sdk/contract/limits.ts';
+import { LazyLoad } from '../../../service/timing/lazy-load.ts';
 
 /** Maximum decoded size of a response. Text has a much lower limit; this one stops everything else. Bytes. */
 const RESPONSE_MAX_BYTES = 16 * MIB;
@@ -19,14 +20,9 @@ interface EndpointFetch {
  * @param connections of each endpoint at once; a further request waits for one
  */
 export function openEndpointFetch(connections: number): EndpointFetch {
-  let opened: Promise<{ undici: typeof import('undici'); dispatcher: Agent }> | null = null;
+  const agent = new LazyLoad(() => openAgent(connections));
   const fetchBounded = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
-    opened ??= openAgent(connections).catch((error: unknown) => {
-      // The next request tries again.
-      opened = null;
-      throw error;
-    });
-    const { undici, dispatcher } = await opened;
+    const { undici, dispatcher } = await agent.get();
     // Do not follow redirects: they would send the operator's key to another server.
     const options = { ...init, dispatcher, redirect: 'manual' } as Parameters<typeof fetch>[1];
     const answer = (await undici.fetch(input as string | URL, options)) as unknown as Response;
@@ -34,7 +30,7 @@ export function openEndpointFetch(connections: number): EndpointFetch {
     const { status, statusText } = answer;
     return new Response(answer.body.pipeThrough(limitSize()), { status, statusText, headers: answer.headers });
   };
-  return { fetch: fetchBounded, close: async () => (await opened?.catch(() => null))?.dispatcher.destroy() };
+  return { fetch: fetchBounded, close: async () => (await agent.getLoaded())?.dispatcher.destroy() };
 }
 
 async function openAgent(connections: number) {
