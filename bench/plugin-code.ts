@@ -49,10 +49,11 @@ async function countCalls(name) {
 }`;
 const PLUGIN = `${PROGRAM}
 tools.run = { description: 'counts', parameters: {}, handler: ({ name }) => countCalls(name) };`;
-// What `compiler-flags.ts` sets in a child.
-const PLAIN = `${PROGRAM}
-require('node:v8').setFlagsFromString('--optimize-for-size');
-require('node:v8').setFlagsFromString('--maglev-filter=-*');
+const FLAGS_FILE = new URL('../sandbox-child/compiler-flags.ts', import.meta.url);
+const PLAIN = `
+import { setCompilerFlags } from ${JSON.stringify(FLAGS_FILE.href)};
+setCompilerFlags();
+${PROGRAM}
 process.on('message', async (name) => process.send(await countCalls(name)));`;
 
 const cleanup = openCleanup();
@@ -66,7 +67,7 @@ const child = startChild(sandbox.jail, {
 cleanup.teardown(() => child.kill('the bench is over'));
 const bundle = { bundle: PLUGIN, sourceName: 'bench.js', members: [], settings: {}, secretNames: [], expected: null };
 await child.load(bundle);
-const plain = spawn(process.execPath, [...nodeFlags(limits.heapMegabytes, false), '-e', PLAIN], {
+const plain = spawn(process.execPath, [...nodeFlags(limits.heapMegabytes, false), '--input-type=module', '-e', PLAIN], {
   stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
 });
 cleanup.teardown(() => void plain.kill());

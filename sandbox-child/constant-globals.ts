@@ -33,6 +33,7 @@ export function findConstantGlobals(source: string, names: readonly string[]): s
   const used = new Set<string>();
   const replaced = new Set<string>();
   for (const { 0: name, index } of source.matchAll(new RegExp(`\\b(?:${names.join('|')})\\b`, 'g'))) {
+    if (replaced.has(name)) continue;
     const end = index + name.length;
     const isReplaced =
       ASSIGNED.test(source.slice(end, end + AROUND_CHARS)) ||

@@ -61,7 +61,7 @@ function hardenObject(object: object, found: Set<object>): void {
     const isOverridable = writable === true || (typeof value === 'function' && typeof key === 'string');
     if (configurable !== true || !isOverridable || iteration.get(object) === key) continue;
     isOverridden = true;
-    defineProperty(object, key, { get: makeGetter(value), set: getSetter(key) });
+    makeOverridable(object, key, value);
   }
   // The elements of a typed array cannot be frozen.
   if (ArrayBuffer.isView(object) || iteration.has(object)) preventExtensions(object);
@@ -77,11 +77,15 @@ function hardenObject(object: object, found: Set<object>): void {
 export function freezeIteration(isOverridable: boolean): void {
   for (const [object, key] of iteration) {
     const { value, configurable } = getOwnPropertyDescriptor(object, key) ?? {};
-    if (isOverridable && configurable) defineProperty(object, key, { get: makeGetter(value), set: getSetter(key) });
+    if (isOverridable && configurable) makeOverridable(object, key, value);
     freeze(object);
     readThroughHeir(create(object));
   }
 }
+
+/** Turns a property into an accessor, so that programs can assign its name on objects that inherit it. */
+const makeOverridable = (object: object, key: PropertyKey, value: unknown): boolean =>
+  defineProperty(object, key, { get: makeGetter(value), set: getSetter(key) });
 
 /** ses has already turned a few properties into accessors. Their setter would call itself once a program copies it to an own object. */
 function readDataOfSes(descriptor: PropertyDescriptor): PropertyDescriptor {
