@@ -31,6 +31,8 @@ export function hardenOverridable<T>(root: T): T {
   enqueue(found, root);
   // The set grows while it is iterated.
   for (const object of found) hardenObject(object, found);
+  // Only at the end: hardening throws halfway if the plugin left too little stack, and must then begin again.
+  for (const object of found) hardened.add(object);
   return root;
 }
 
@@ -42,7 +44,6 @@ function enqueue(found: Set<object>, value: unknown): void {
 }
 
 function hardenObject(object: object, found: Set<object>): void {
-  hardened.add(object);
   enqueue(found, getPrototypeOf(object));
   const keys = ownKeys(object);
   if (isMethod(keys)) {

@@ -93,26 +93,42 @@ function makeHidden(): unknown[] {
   ];
 }
 
-let isIntlOpen = false;
-function openIntl(): object {
-  if (isIntlOpen) return Intl;
-  isIntlOpen = true;
-  // Only a call leads to the prototypes of segments, and a first call loads the data of all segmenters.
-  wrapMethod(Intl.Segmenter.prototype, 'segment', (makeSegments) => {
-    const segments = makeSegments() as Intl.Segments;
-    hardenOverridable([segments, segments[Symbol.iterator]()].map(Object.getPrototypeOf));
-    return segments;
-  });
-  return hardenOverridable(Intl);
+/**
+ * Prepares a global at its first use. A step throws if the plugin left too little stack: the next use then begins with that step.
+ *
+ * @param steps each has no effect if it throws, or may run again
+ */
+function prepareOnce(steps: readonly (() => void)[]): () => void {
+  let done = 0;
+  return () => {
+    for (const step of steps.slice(done)) {
+      step();
+      done += 1;
+    }
+  };
 }
 
-let isTemporalOpen = false;
+const prepareIntl = prepareOnce([
+  () => {
+    // Only a call leads to the prototypes of segments, and a first call loads the data of all segmenters.
+    wrapMethod(Intl.Segmenter.prototype, 'segment', (makeSegments) => {
+      const segments = makeSegments() as Intl.Segments;
+      hardenOverridable([segments, segments[Symbol.iterator]()].map(Object.getPrototypeOf));
+      return segments;
+    });
+  },
+  () => void hardenOverridable(Intl),
+]);
+function openIntl(): object {
+  prepareIntl();
+  return Intl;
+}
+
+const findTemporal = (): Clock => (globalThis as unknown as { Temporal: Clock }).Temporal;
+const prepareTemporal = prepareOnce([() => coarsenClock(findTemporal()), () => void hardenOverridable(findTemporal())]);
 function openTemporal(): object {
-  const { Temporal } = globalThis as unknown as { Temporal: Clock };
-  if (isTemporalOpen) return Temporal;
-  isTemporalOpen = true;
-  coarsenClock(Temporal);
-  return hardenOverridable(Temporal);
+  prepareTemporal();
+  return findTemporal();
 }
 
 /** Replaces a method by one with the same name and length that calls it when `work` says so. */

@@ -113,6 +113,37 @@ t.test('nothing that a plugin reaches can be changed but what it registers with'
   }
 });
 
+/** Reads a global at each depth of the stack, from the deepest on, until that succeeds. Answers how often it was tried. */
+const readWithLittleStack = (name: string): string => `(() => {
+  let tries = 0;
+  let isRead = false;
+  const descend = () => {
+    try { descend(); } catch {}
+    if (isRead) return;
+    tries += 1;
+    globalThis[${JSON.stringify(name)}];
+    isRead = true;
+  };
+  descend();
+  return tries;
+})()`;
+
+t.test('a global that a bundle first reads with an almost full stack is complete and frozen', async (t) => {
+  for (const name of ['Temporal', 'Intl', 'Response']) {
+    const deep = testChild(t, jail);
+    await deep.load(bundleOf(EVALUATOR));
+    t.ok(Number(await evaluate(readWithLittleStack(name), deep)) > 1, `${name}: the first reads fail`);
+    const { open } = (await evaluate(LIST_UNFROZEN, deep)) as { open: readonly string[] };
+    t.same(
+      open.filter((path) => !Object.hasOwn(pluginGlobals, path)),
+      [],
+      name,
+    );
+    const clock = 'Array.from({ length: 20 }, () => Number(Temporal.Now.instant().epochNanoseconds % 1000000n))';
+    t.same(await evaluate(clock, deep), Array(20).fill(0), `${name}: the clock is as coarse as Date.now()`);
+  }
+});
+
 t.test('nor what every grant and every handler gives out', async (t) => {
   const examples = Object.fromEntries(
     (Object.keys(hostExamples) as HostCallName[]).map((name) => [name, listExampleArguments(name)]),
