@@ -6,7 +6,7 @@ import { ArgumentChecks, findSchemaFaults } from './argument-checks.ts';
 import { setCompilerFlags } from './compiler-flags.ts';
 import { countPendingSubtle } from './crypto.ts';
 import { Deltas } from './deltas.ts';
-import { createEndowments } from './endowments.ts';
+import { createEndowments, hardenErrorClasses } from './endowments.ts';
 import { makeHost, type SendCall } from './host.ts';
 import { HostCalls } from './host-calls.ts';
 import { IdleCollection } from './idle-collection.ts';
@@ -95,6 +95,8 @@ class Program {
     const report = (error: unknown): void => this.#logUncaught(error);
     process.on('uncaughtException', report);
     process.on('unhandledRejection', report);
+    // Before `ready`: a child starts before a plugin needs it, so no plugin waits for this.
+    hardenErrorClasses();
     this.#supervisor.notify('ready', { node: process.version });
   }
 

@@ -108,6 +108,37 @@ export const LIST_UNFROZEN = `(async () => {
 })()`;
 
 /**
+ * An expression: the functions of these globals that fail with an error whose class can be changed, as sorted paths. Calls each of them
+ * with wrong arguments, on an instance of its class and on another object.
+ */
+export const listOpenErrors = (roots: readonly string[]): string => `(async () => {
+  const parameters = new URLSearchParams('a=b');
+  const instances = { URL: new URL('http://a'), URLSearchParams: parameters, Entries: parameters.entries(), TextDecoder: new TextDecoder(),
+    TextEncoder: new TextEncoder() };
+  const wrong = [[], [1], [{}], ['x', {}], [[[1]]], [{ [Symbol.iterator]: 1 }], [Symbol('x')]];
+  const globals = ${JSON.stringify(roots)}.map((name) => [name, globalThis[name]]);
+  const given = { ...Object.fromEntries(globals), Entries: { prototype: Object.getPrototypeOf(instances.Entries) } };
+  const open = new Set();
+  const calls = [];
+  const addError = (path, error) => {
+    for (let object = Object(error); object !== null; object = Object.getPrototypeOf(object))
+      if (object !== error && !Object.isFrozen(object)) open.add(path);
+  };
+  const attempt = (path, call) => {
+    try { calls.push(Promise.resolve(call()).catch((error) => addError(path, error))); } catch (error) { addError(path, error); }
+  };
+  for (const [value, path] of ${makeWalk('given')}([], given)) {
+    if (typeof value !== 'function' || /constructor|\\[\\[Prototype/.test(path)) continue;
+    for (const args of wrong) {
+      for (const self of [{}, instances[path.split('.')[0]]]) attempt(path, () => Reflect.apply(value, self, args));
+      attempt('new ' + path, () => Reflect.construct(value, args));
+    }
+  }
+  await Promise.all(calls);
+  return { calls: calls.length, open: [...open].sort() };
+})()`;
+
+/**
  * Registers every kind of handler, each of which keeps `this`, its arguments and what `cancel` throws in `handled`.
  *
  * @param hooks names such as `middleware.toolCall`

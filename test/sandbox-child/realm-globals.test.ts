@@ -13,6 +13,7 @@ import {
   foreignGlobals,
   globalNames,
   languageGlobals,
+  platformGlobals,
   pluginGlobals,
   withheldGlobals,
 } from '../../sdk/contract/realm-globals.ts';
@@ -22,6 +23,7 @@ import { bundleOf, callTool, testChild, testJail } from '../supervisor/children/
 import {
   LIST_UNFROZEN,
   listMembers,
+  listOpenErrors,
   listUnassignable,
   listUnfrozenGrants,
   registerKeepers,
@@ -142,6 +144,15 @@ t.test('a global that a bundle first reads with an almost full stack is complete
     const clock = 'Array.from({ length: 20 }, () => Number(Temporal.Now.instant().epochNanoseconds % 1000000n))';
     t.same(await evaluate(clock, deep), Array(20).fill(0), `${name}: the clock is as coarse as Date.now()`);
   }
+});
+
+t.test('nor the classes of the errors that the globals throw', async (t) => {
+  const { calls, open } = (await evaluate(listOpenErrors(Object.keys(platformGlobals)))) as {
+    calls: number;
+    open: readonly string[];
+  };
+  t.same(open, []);
+  t.ok(calls > 1_000, `${calls} calls`);
 });
 
 t.test('nor what every grant and every handler gives out', async (t) => {
