@@ -63,8 +63,6 @@ class RunningInvocation {
   constructor(id: string, cancellation: Cancellation) {
     this.id = id;
     this.#cancellation = cancellation;
-    const { reason } = cancellation;
-    if (reason !== null) this.#controller.abort(createAbortReason(reason));
   }
 
   get signal(): AbortSignal {

@@ -52,12 +52,11 @@ export function connectToSupervisor(handlers: SupervisorHandlers): SupervisorCon
   };
 }
 
-/** Cancels one request's handler, with the reason. */
+/** Cancels one request's handler, with the reason. Requests run as they arrive, so a cancellation comes after its handler has begun. */
 export class Cancellation implements AbstractCancellationTokenSource {
   readonly #reader: StdinReader;
   #listener: ((reason: CancelReason) => void) | null = null;
-  /** Null until the request is cancelled. */
-  reason: CancelReason | null = null;
+  isCancellationRequested = false;
 
   constructor(reader: StdinReader) {
     this.#reader = reader;
@@ -67,10 +66,6 @@ export class Cancellation implements AbstractCancellationTokenSource {
     return this;
   }
 
-  get isCancellationRequested(): boolean {
-    return this.reason !== null;
-  }
-
   /** Supports one listener. */
   onCancellationRequested(listener: (reason: CancelReason) => void): Disposable {
     this.#listener = listener;
@@ -78,8 +73,8 @@ export class Cancellation implements AbstractCancellationTokenSource {
   }
 
   cancel(): void {
-    this.reason = this.#reader.cancelReason;
-    this.#listener?.(this.reason);
+    this.isCancellationRequested = true;
+    this.#listener?.(this.#reader.cancelReason);
   }
 
   dispose(): void {

@@ -9,7 +9,7 @@ import { eventually } from '../runner/eventually.ts';
 import { bundleOf, callTool, errorOf, testChild, testJail, toolOf } from '../supervisor/children/jailed-child.ts';
 
 const jail = await testJail(t);
-const UNCANCELLED = { reason: null } as Cancellation;
+const UNCANCELLED = {} as Cancellation;
 
 /** Where V8 keeps an object. It compiles the function in its first call; the syntax is allowed only meanwhile. */
 function compileFindPlace(): (value: object) => { isYoung: boolean; isFast: boolean } {
