@@ -1,4 +1,4 @@
-/** A run against a deployment with rate limits waits where it is asked to, with all its calls. */
+/** A conformance run waits when a rate limit of the deployment asks it to. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
@@ -23,7 +23,7 @@ async function startServer(refusals: Record<string, { status: number; code: stri
   return { account: new Account(addresses, 'token'), run: new Run(addresses, 'token', 'other'), arrivals };
 }
 
-t.test('a rate limit holds back every call, and the clock of the run stands', async (t) => {
+t.test('a rate limit delays every call, and the wait does not count as time of the run', async (t) => {
   const { account, arrivals } = await startServer({ first: [{ status: 429, code: 'rate_limited', retryAfter: 1 }] });
   const first = account.get('/first');
   while (account.refusals.size === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -36,13 +36,13 @@ t.test('a rate limit holds back every call, and the clock of the run stands', as
   const [refused, ...later] = arrivals.map(({ at }) => at);
   t.ok(
     later.every((at) => at - Number(refused) >= 990),
-    'nothing was sent for a second',
+    'no call was sent for a second',
   );
   t.equal(account.waitedMs, 1000);
   t.match(account.refusals.get('rate_limited'), { status: 429, body: { code: 'rate_limited' } });
 });
 
-t.test('a busy bundler holds back one call', async (t) => {
+t.test('a busy bundler delays only the refused call', async (t) => {
   const { account, arrivals } = await startServer({ busy: [{ status: 503, code: 'bundler_busy', retryAfter: 1 }] });
   const busy = account.post('/busy', {});
   while (account.refusals.size === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -52,7 +52,7 @@ t.test('a busy bundler holds back one call', async (t) => {
   t.equal(account.waitedMs, 0);
 });
 
-t.test('what is no limit, or is to be seen as it is, is answered at once', async (t) => {
+t.test('a refusal without a short wait, or of a call that must not be repeated, is returned at once', async (t) => {
   const { account, arrivals } = await startServer({
     cap: [{ status: 429, code: 'installation_cap', retryAfter: 3600 }],
     final: [{ status: 503, code: 'unavailable', retryAfter: 1 }],

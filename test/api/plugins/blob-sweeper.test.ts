@@ -1,4 +1,4 @@
-/** Files of packages on disk: there as long as a version names them, and not longer. */
+/** Files of packages stay on disk as long as a version names them, and the sweep then removes them. */
 import { mkdir, readdir, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mock } from 'node:test';
@@ -13,7 +13,7 @@ import { type ApiFixture, startApiFixture } from '../api-fixture.ts';
 import { type Files, fileList, introspectsMinimal as introspect, MINIMAL } from '../package/packages.ts';
 
 const MINUTE = 60_000;
-/** Of publishes beside sweeps, eight at once in each. */
+/** Rounds of publishes during sweeps, eight publishes at once in each. */
 const ROUNDS = amount({ quick: 1, soak: 10 });
 
 async function namesOnDisk({ dataDir }: ApiFixture): Promise<string[]> {
@@ -23,7 +23,7 @@ async function namesOnDisk({ dataDir }: ApiFixture): Promise<string[]> {
   }
   return found;
 }
-/** Makes all blobs look as if they had been there for long. */
+/** Makes all blobs look older than the grace period. */
 async function age(api: ApiFixture): Promise<void> {
   for (const name of await namesOnDisk(api)) {
     await utimes(join(api.dataDir, 'blobs', name.slice(0, 2), name.slice(2)), new Date(0), new Date(0));

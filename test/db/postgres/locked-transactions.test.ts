@@ -52,7 +52,7 @@ for (const [name, [lock, call]] of Object.entries(calls))
     t.equal((await (await waiting).running).length, CALLS);
   });
 
-t.test('a call that ends while it waits does nothing', async (t) => {
+t.test('a call that is aborted while it waits does nothing', async (t) => {
   const { promise: isFirstDone, resolve } = Promise.withResolvers<void>();
   const first = inLockedTransaction(pool, 'lock', () => isFirstDone);
   const end = new AbortController();

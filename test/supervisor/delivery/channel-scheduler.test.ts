@@ -33,7 +33,7 @@ const createQueue = (accountId: string, installationId: string, channelId: strin
   },
 });
 
-t.test('the cost of a lookup grows with the queues that wait, and that of one webhook does not', async (t) => {
+t.test('a lookup costs time for each waiting queue, and one webhook does not', async (t) => {
   const queues = Array.from({ length: 20_000 }, (_, n) => createQueue('busy', `busy ${n % 100}`, `busy ${n}`));
   const started: string[] = [];
   const scheduler = new ChannelScheduler({

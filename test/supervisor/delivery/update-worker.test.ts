@@ -48,7 +48,7 @@ t.test('an update that replaces the one under way follows at once, whichever sup
   t.equal(deps.updating.size, 0);
 });
 
-/** Delivers events of an installation that is gone, for a time that is over at once. `claim` returns the rows of a claim. */
+/** Delivers events of an installation that is gone, in jobs that end after one claim. `claim` returns the rows of a claim. */
 function createDelivery(claim: () => Promise<readonly object[]>) {
   const work = { fence: { shard: 0, epoch: 1 }, isLeaving: () => true } as OwnedWork;
   const deliver = () => deliverEvents(deps, 'i1', work);

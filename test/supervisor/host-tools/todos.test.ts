@@ -30,7 +30,7 @@ async function startSession(fixture: SupervisorFixture, agentId = 'planner', hos
   return (await fixture.call('POST', '/sessions', { agentId, hostTools })).body.id;
 }
 
-t.test('the hooks run for whoever changes a to-do, and say who that is', async (t) => {
+t.test('the hooks run for each caller that changes a to-do, and name it', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `policy-${fixture.account}`, code: POLICY });
   const session = await startSession(fixture);
@@ -47,7 +47,7 @@ t.test('the hooks run for whoever changes a to-do, and say who that is', async (
   });
   const due = { dueAt: '2030-01-01T01:00:00+01:00', trigger: 'agent' };
   t.match(await todos('PATCH', '/a', due), { status: 200, body: { dueAt: '2030-01-01T00:00:00.000Z' } });
-  t.match(await todos('PATCH', '/a', due), { status: 200 }, 'nothing changes, so nobody is asked');
+  t.match(await todos('PATCH', '/a', due), { status: 200 }, 'nothing changes, so no hook runs');
   for (const dueAt of ['9999-12-31T23:59:59-12:00', '0000-01-01T00:00:00Z', '0001-01-01T00:00:00+01:00'])
     t.match(await todos('PATCH', '/a', { dueAt, trigger: 'agent' }), {
       status: 400,
@@ -60,14 +60,18 @@ t.test('the hooks run for whoever changes a to-do, and say who that is', async (
   t.match(
     await todos('PATCH', '/a', { title: 'shift', trigger: 'agent' }),
     { body: { title: 'dear socks', notes: 'by the policy', done: false } },
-    'a plugin replaces the changes, and does not complete it by them',
+    'a plugin replaces the changes, but cannot complete the to-do with them',
   );
   t.match(await todos('PATCH', '/a', { done: true, trigger: 'user' }), { body: { done: true } });
   t.match(await todos('PATCH', '/a', { done: true, trigger: 'user' }), { body: { done: true } }, 'done already');
   t.match(await todos('PATCH', '/a', { done: false, trigger: 'user' }), { body: { done: false } });
   const both = { title: 'refuse complete', done: true, trigger: 'agent' };
   t.match(await todos('PATCH', '/a', both), { body: { code: 'cancelled' } });
-  t.match((await todos('GET', '/a')).body, { title: 'dear socks', done: false }, 'all of it or nothing');
+  t.match(
+    (await todos('GET', '/a')).body,
+    { title: 'dear socks', done: false },
+    'a refused part refuses the whole change',
+  );
   t.match(await todos('DELETE', '/a'), { status: 400, body: { errors: [{ field: 'trigger' }] } });
   t.match(await todos('DELETE', '/a?trigger=user'), { status: 200, body: { id: 'a' } });
   t.match(await todos('DELETE', '/a?trigger=user'), { status: 404 });
@@ -119,8 +123,8 @@ t.test('agents share one list through the tools of their sessions', async (t) =>
   const notes = `${'n'.repeat(499)}😀${'n'.repeat(99)}`;
   t.match(await call(worker, 'todo__update', { id: todo.id, notes }), { notes });
   const [listed] = (await call(worker, 'todo__list', {})).todos;
-  t.equal(listed.notes.length, 500, 'a list is short');
-  t.ok(listed.notes.isWellFormed(), 'also where it cuts a character');
+  t.equal(listed.notes.length, 500, 'a list shortens the notes');
+  t.ok(listed.notes.isWellFormed(), 'and leaves no half of a surrogate pair');
   t.equal((await call(worker, 'todo__read', { id: todo.id })).notes.length, 600);
   t.match(await call(worker, 'todo__complete', { id: todo.id }), { done: true });
   t.same((await call(worker, 'todo__list', {})).todos, []);
@@ -165,7 +169,7 @@ t.test('a session offers what its runtime chose, and a plugin cannot take the na
   t.match((await fixture.call('GET', `/sessions/${session}`)).body, { hostTools: ['todo'] });
 });
 
-t.test('the client of the session API', async (t) => {
+t.test('the client of the session API creates, lists, changes and deletes to-dos', async (t) => {
   const fixture = shared.withNewAccount();
   const call: typeof fetch = async (url, init) => {
     const { pathname, search } = new URL(String(url));
@@ -275,7 +279,7 @@ soakTest(t, 'two supervisors that create the same to-do at once answer the same'
   }
 });
 
-t.test('there are only so many', async (t) => {
+t.test('an account has a limited number of to-dos', async (t) => {
   const fixture = shared.withNewAccount();
   const session = await startSession(fixture);
   await fixture.pool.query(

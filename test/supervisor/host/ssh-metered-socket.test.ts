@@ -25,7 +25,7 @@ function open(test: Test, port: number, accountId = 'ann', rates = openProcessor
   return socket;
 }
 
-t.test('all bytes arrive in small slices, also at a reader that pauses, and both sides end', async (t) => {
+t.test('all bytes arrive in small slices, also if the reader pauses, and both sides end', async (t) => {
   const port = await serve(t, (socket) => socket.pipe(socket));
   const socket = open(t, port);
   const sent = randomBytes(MIB);
@@ -123,7 +123,7 @@ t.test('the last bytes of a host that closes are read before the end, however lo
   t.ok(Buffer.concat(slices).equals(sent));
 });
 
-t.test('a limit of arrivals reports once that too many bytes have arrived, and not after its end', async (t) => {
+t.test('a limit of arrived bytes reports once when it is exceeded, and not after it has ended', async (t) => {
   const port = await serve(t, (socket) => socket.pipe(socket));
   const socket = open(t, port);
   let bytes = 0;

@@ -1,6 +1,6 @@
 /**
  * A supervisor that has no descriptor left when it starts a child: first without a helper process, then with one, whose messages
- * bring descriptors. Between and after them it starts a child with free descriptors. Sends how the four ended.
+ * bring descriptors. After each of these starts, it starts a child with free descriptors. Sends how the four children ended.
  */
 import { closeSync, openSync } from 'node:fs';
 import { makeJail } from '../../../supervisor/jail/jail.ts';
