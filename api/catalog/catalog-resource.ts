@@ -8,7 +8,7 @@ import { LoopSlices } from '../../service/timing/loop-turns.ts';
 import { configurationFields, reachRow, showFields, showReach } from '../plugins/manifest-resource.ts';
 import { deprecationMessage, discovered, getTier } from '../plugins/plugin-resource.ts';
 
-/** An entry of the list, without readme and other long fields. Strips the fields of a plugin's row that other accounts must not see. */
+/** An entry of the list, without readme and other long fields. The schema removes fields of a plugin that other accounts must not see. */
 const summary = z.object({
   slug: z.string(),
   displayName: z.string(),
@@ -81,7 +81,7 @@ export interface CatalogDetail extends CatalogRow {
   readonly versionsTruncated: boolean;
 }
 
-/** @param loopKey whose work it is, such as an account */
+/** @param loopKey names the owner of the work, such as an account, for a fair share of the event loop */
 export async function showEntry(entry: CatalogDetail, loopKey: string): Promise<z.output<typeof catalogEntry>> {
   const { latest, readme } = entry;
   const slices = new LoopSlices(loopKey);

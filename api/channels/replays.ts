@@ -38,7 +38,7 @@ interface DeliveryIds {
 /**
  * Changes a delivery of the caller's installation.
  *
- * @param change gets the delivery as it is
+ * @param change gets the delivery before the change, and a function that reads it again
  * @returns the delivery as it is afterwards
  * @throws Problem `not_found`, and what the change throws
  */
@@ -58,8 +58,8 @@ async function changeDelivery(
 export const replayDelivery = (services: Services, caller: Caller, ids: DeliveryIds): Promise<ShownDelivery> =>
   changeDelivery(services, caller, ids, async (before, read) => {
     refusePending(before);
-    const of = { installationId: ids.installationId, id: ids.deliveryId, limit: 1 };
-    const count = await inTransaction(services.pool, (tx) => replayDeliveries(tx, of));
+    const filter = { installationId: ids.installationId, id: ids.deliveryId, limit: 1 };
+    const count = await inTransaction(services.pool, (tx) => replayDeliveries(tx, filter));
     if (count > 0) return;
     // Another request may have replayed it meanwhile.
     refusePending(await read());
@@ -72,7 +72,7 @@ function refusePending(delivery: Delivery): void {
   throw wrongState(delivery, 'Only finished deliveries are replayed. Try it now, or give it up.');
 }
 
-/** Makes a waiting delivery due. @throws Problem `delivery_state` if it waits for something else than its time */
+/** Makes a waiting delivery due. @throws Problem `delivery_state` if another delivery or its installation blocks it, or it is attempted */
 export const tryNow = (services: Services, caller: Caller, ids: DeliveryIds): Promise<ShownDelivery> =>
   changeDelivery(services, caller, ids, async (before, read) => {
     if (before.waitsFor) throw wrongState(before, 'Try that one now, or give it up.');
@@ -104,10 +104,10 @@ export async function replayManyDeliveries(
   services: Services,
   caller: Caller,
   installationId: string,
-  of: { readonly state: 'delivered' | 'dead'; readonly channelId?: string | undefined },
+  filter: { readonly state: 'delivered' | 'dead'; readonly channelId?: string | undefined },
 ): Promise<number> {
   const { channels } = await requireInstallation(services, caller, installationId);
-  const { state, channelId } = of;
+  const { state, channelId } = filter;
   if (channelId !== undefined && !channels.some(({ id }) => id === channelId)) throw unknownChannel();
   const wanted = { installationId, state, limit: REPLAY_MAX, ...(channelId === undefined ? {} : { channelId }) };
   return inTransaction(services.pool, (tx) => replayDeliveries(tx, wanted));

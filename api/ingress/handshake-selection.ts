@@ -1,4 +1,4 @@
-/** Which webhook requests are handshakes. The kit for tests of plugins asks it, too. */
+/** Decides which webhook requests are handshakes. The test kit for plugins uses it, too. */
 import type { Address } from '../../db/channels/channels.ts';
 import type { NewDelivery } from '../../db/channels/deliveries.ts';
 import { KIB } from '../../sdk/contract/limits.ts';
@@ -9,7 +9,7 @@ import { KIB } from '../../sdk/contract/limits.ts';
  */
 export const HANDSHAKE_MAX_BYTES = 64 * KIB;
 
-/** Whether the plugin must answer: every GET and OPTIONS, and a POST with the header or `type` that it declares. Not if the body is large. */
+/** Whether the plugin must answer the request: every GET and OPTIONS, and a POST with the header or `type` that it declares. */
 export function isHandshake(
   { handshake }: Pick<Address, 'handshake'>,
   { method, headers, body }: Pick<NewDelivery, 'method' | 'headers' | 'body'>,

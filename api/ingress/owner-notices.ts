@@ -1,6 +1,6 @@
 /**
  * Notifies the owner of an account of its new deliveries, by a request to the supervisor. A notification of PostgreSQL would
- * wake every process that listens to anything. It is sent instead where the owner is not known or does not answer.
+ * wake every process that listens to anything, so it is sent only if the owner is not known or does not answer.
  */
 import type { Pool } from 'pg';
 import type { NewDelivery } from '../../db/channels/deliveries.ts';
@@ -71,7 +71,7 @@ export class OwnerNotices {
 
   /** Notices that come while a request is under way join the next one. */
   async #empty(owner: Peer, outbox: Outbox): Promise<void> {
-    // Notices of the same group of requests join this one.
+    // Notices of the same group of deliveries join this request.
     await new Promise(setImmediate);
     while (outbox.notices.size > 0) {
       const notices = [...outbox.notices].slice(0, DELIVERY_NOTICES_MAX);

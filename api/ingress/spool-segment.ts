@@ -31,7 +31,7 @@ interface Decoded {
 
 /** Every record's head begins with it. */
 const HEAD_START = '{"';
-/** Bytes that a search for records may hash: some segments. */
+/** Bytes that a search for records may hash, as many as several segments have. */
 const HASHED_BYTES_MAX = 64 * MIB;
 
 /** Decodes complete records from `start`: at least one, then up to `maxBytes`. Skips damaged ones. */

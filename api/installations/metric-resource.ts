@@ -11,7 +11,7 @@ const POINTS_DEFAULT = 60;
 const SPAN_DEFAULT_MS = 60 * MINUTE_MS;
 const STEP_MAX_S = 31 * 86_400;
 
-/** A range that is rounded to whole steps stays in the years that a timestamp can name. */
+/** A range must stay within the years that a timestamp can name when it is rounded to whole steps. */
 const [TIME_MIN, TIME_MAX] = [Date.parse('1970-01-02T00:00:00Z'), Date.parse('3000-01-01T00:00:00Z')];
 
 const time = z.iso

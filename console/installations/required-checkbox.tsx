@@ -3,10 +3,10 @@ import { Checkbox } from '@mantine/core';
 import { isHook } from '../../sdk/contract/ending-checks.ts';
 import type { Reach } from '../catalog/risks.ts';
 
-/** Only hooks can be required: without one the plugin checks nothing. */
+/** Whether requiring the plugin has an effect: a plugin without hooks checks nothing. */
 export const hasHooks = (reach: Reach): boolean => reach.some(({ capability }) => isHook(capability));
 
-/** A plugin that can cancel is probably there to check what passes. */
+/** A plugin that can cancel probably checks messages, so the console suggests to require it. */
 export const suggestsRequired = (reach: Reach): boolean => reach.some(({ cancels }) => cancels);
 
 interface Props {

@@ -1,4 +1,4 @@
-/** Says that a list of the administration may be incomplete. */
+/** Says that a list in the administration may be incomplete. */
 import { Text } from '@mantine/core';
 import type { ReactNode } from 'react';
 

@@ -14,7 +14,7 @@ import { Problem } from '../rest/problem.ts';
 import { bindField, type Fields } from './use-fields.ts';
 
 interface Fault {
-  /** As the request names it, such as `hostKeys.0`. */
+  /** Its name in the request, such as `hostKeys.0`. */
   readonly field: string;
   readonly message: string;
 }
@@ -42,12 +42,12 @@ export function readFaults(error: Error | null): readonly Fault[] {
 export const findFault = (faults: readonly Fault[], name: string): Fault | null =>
   faults.find(({ field }) => name !== '' && (field === name || field.startsWith(`${name}.`))) ?? null;
 
-/** Returns the sentence to show at a field, or null. @param name as the request names the field */
+/** Returns the sentence to show at a field, or null. @param name its name in the request */
 export function useFieldError(name: string, label: string): string | null {
   const fault = findFault(useContext(FieldFaults), name);
   if (fault === null) return null;
   const sentence = fault.message.endsWith('.') ? fault.message : `${fault.message}.`;
-  // A message in lower case begins with the verb. A place in a list of one is not worth a word.
+  // A message in lower case begins with the verb, so the label is its subject. A position in a list is left out.
   if (!/^\p{Ll}/u.test(sentence)) return sentence;
   const part = fault.field.slice(name.length + 1);
   return /^\d*$/.test(part) ? `${label} ${sentence}` : `${label}: ${part} ${sentence}`;
@@ -64,7 +64,7 @@ export const TextField = (props: TextInputProps & Named) => (
 
 interface RequiredFieldsProps<Name extends string> {
   readonly fields: Fields<Readonly<Record<Name, string>>>;
-  /** Of each: its name in the request, label and description. */
+  /** For each field: its name in the request, its label and its description. */
   readonly texts: readonly (readonly [Name, string, string])[];
 }
 

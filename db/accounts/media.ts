@@ -81,7 +81,7 @@ export const holdMedia = (
 ): Promise<Media[]> =>
   listRows<Media>(
     db,
-    // The session is counted to lock it first: its deletion locks it before its files. None where it was deleted meanwhile.
+    // Counting the session locks it before the files, as its deletion does. A session that was deleted meanwhile holds nothing.
     `WITH session AS MATERIALIZED (SELECT id FROM sessions WHERE id = $2 FOR KEY SHARE),
      -- Locked, so that no last holder removes them meanwhile.
      found AS MATERIALIZED (
@@ -93,7 +93,7 @@ export const holdMedia = (
     [accountId, sessionId, [...ids]],
   );
 
-/** The session holds nothing any more: its transcript was cleared. */
+/** Removes a session as a holder of all its files, because its transcript was cleared. */
 export async function releaseMediaOfSession(tx: Queryable, sessionId: string): Promise<void> {
   // The files are locked before the rows of their holders, as by `holdMedia`.
   const ofSession = 'SELECT media_id FROM session_media WHERE session_id = $1';
@@ -104,7 +104,7 @@ export async function releaseMediaOfSession(tx: Queryable, sessionId: string): P
 export const findMedia = (pool: Pool, accountId: string, id: string): Promise<Media | null> =>
   findRow(pool, `SELECT ${COLUMNS} FROM media WHERE id = $1 AND account_id = $2`, [id, accountId]);
 
-/** Removes an installation as a holder, and the row with its last holder. False: it does not hold this file. */
+/** Removes an installation as a holder of a file, and the file's row if it was the last holder. False: it does not hold this file. */
 export function releaseMedia(
   pool: WritingPool,
   { accountId, installationId, id }: { accountId: string; installationId: string; id: string },

@@ -17,13 +17,13 @@ import {
   UsageError,
 } from './command.ts';
 
-/** A misspelt id must not read as if nothing were dead or waited. @throws Error */
+/** Refuses an unknown id: an empty list would look like an installation without dead letters. @throws Error */
 export async function requireInstallation(pool: Pool, id: string | null): Promise<void> {
   if (id === null || (await hasRow(pool, 'SELECT 1 FROM installations WHERE id = $1', [id]))) return;
   throw new Error(`No installation has the id “${id}”.`);
 }
 
-/** Returns the ids that no finished delivery or event has: the number of the others would hide a misspelt one. */
+/** Returns the ids that no finished delivery or event has. The number of replayed rows alone would hide a misspelt id. */
 async function listUnknown(pool: Pool, ids: readonly string[]): Promise<string[]> {
   const finished = await listValues<string>(
     pool,
@@ -49,9 +49,9 @@ export const deadLetters: OperatorCommand = {
   },
   async run(args, context) {
     const { pool } = await context.database();
-    const of = readText(args, 'installation');
-    await requireInstallation(pool, of);
-    const { rows: items, rest } = await readCutList(args, (limit) => listDeadLetters(pool, of, limit));
+    const installationId = readText(args, 'installation');
+    await requireInstallation(pool, installationId);
+    const { rows: items, rest } = await readCutList(args, (limit) => listDeadLetters(pool, installationId, limit));
     const lines = items.map((item) => ({
       ID: item.id,
       KIND: item.kind,
@@ -75,15 +75,15 @@ export const replay: OperatorCommand = {
   },
   async run(args, context) {
     const { pool } = await context.currentDatabase();
-    const of = readText(args, 'installation');
-    const ways = [args.subjects.length > 0, of !== null, args.options.all === true].filter(Boolean).length;
-    if (ways !== 1) throw new UsageError('Give ids, --installation or --all.');
-    await requireInstallation(pool, of);
+    const installationId = readText(args, 'installation');
+    const choices = [args.subjects.length > 0, installationId !== null, args.options.all === true].filter(Boolean);
+    if (choices.length !== 1) throw new UsageError('Give ids, --installation or --all.');
+    await requireInstallation(pool, installationId);
     const unknown = await listUnknown(pool, args.subjects);
     const queues = await startQueues({ pool, role: 'producer', onError: () => undefined });
     try {
-      const deliveries = await replayEach(pool, queues, 'deliveries', args, of);
-      const events = await replayEach(pool, queues, 'events', args, of);
+      const deliveries = await replayEach(pool, queues, 'deliveries', args, installationId);
+      const events = await replayEach(pool, queues, 'events', args, installationId);
       if (args.subjects.length > 0 && deliveries + events === 0) {
         throw new Error('No finished delivery or event has this id.');
       }
@@ -96,7 +96,7 @@ export const replay: OperatorCommand = {
   },
 };
 
-/** For the record: which dead letters were chosen. */
+/** Says in the record of the action which dead letters the operator chose. */
 function describeChoice({ subjects }: ParsedArgs, installationId: string | null): string {
   if (installationId !== null) return `installation ${installationId}`;
   return subjects.length === 0 ? '--all' : subjects.join(', ');
@@ -108,7 +108,7 @@ async function replayEach(
   queues: Queues,
   table: 'deliveries' | 'events',
   args: ParsedArgs,
-  of: string | null,
+  chosenInstallation: string | null,
 ): Promise<number> {
   const isWanted = table === 'deliveries' ? isReplayedWithAllSql('r') : 'true';
   let total = 0;
@@ -118,7 +118,7 @@ async function replayEach(
         WHERE CASE WHEN $1::text[] = '{}' THEN state = 'dead' AND ${isWanted} ELSE id = ANY ($1) AND state <> 'pending' END
           AND ($2::text IS NULL OR installation_id = $2) AND id > $3
         ORDER BY id LIMIT ${BATCH}`,
-      [args.subjects, of, after],
+      [args.subjects, chosenInstallation, after],
     );
     const last = rows.at(-1);
     if (last === undefined) return total;
@@ -130,7 +130,11 @@ async function replayEach(
         else if (await replayEvent(tx, queues, installationId, id)) replayed += 1;
       }
       if (replayed > 0)
-        await recordAction(tx, { action: 'replay', subject: `${replayed} ${table}`, reason: describeChoice(args, of) });
+        await recordAction(tx, {
+          action: 'replay',
+          subject: `${replayed} ${table}`,
+          reason: describeChoice(args, chosenInstallation),
+        });
       return replayed;
     });
   }

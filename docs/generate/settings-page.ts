@@ -34,13 +34,13 @@ function section(title: string, settings: readonly SettingDoc[]): string {
 
 export function settingsPage(): string {
   const shared = new Set(Object.keys(sharedSettings));
-  const own = (of: Parameters<typeof describeSettings>[0]) =>
-    describeSettings(of).filter(({ name }) => !shared.has(name));
+  const describeOwn = (settings: Parameters<typeof describeSettings>[0]) =>
+    describeSettings(settings).filter(({ name }) => !shared.has(name));
   return [
     HEAD,
     section('API and supervisor', describeSettings(sharedSettings)),
-    section('API', own(apiSettings)),
-    section('Supervisor', own(supervisorSettings)),
+    section('API', describeOwn(apiSettings)),
+    section('Supervisor', describeOwn(supervisorSettings)),
     section('npm start', describeSettings(localSettings)),
   ].join('');
 }

@@ -1,4 +1,4 @@
-/** Refuses conversations that a model's provider keeps: it adds their messages to a request when plugins have judged it. */
+/** Refuses conversations that a model's provider keeps: the provider adds their messages to a request that plugins have already judged. */
 
 const STATE_OPTIONS: ReadonlySet<string> = new Set([
   'previousresponseid',
@@ -9,7 +9,7 @@ const STATE_OPTIONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * @param options of a call of the model, also of one provider
+ * @param options the options of a model call, or those of it for one provider
  * @throws Error if one of them names a conversation, or an answer to continue, that the provider keeps
  */
 export function refuseProviderState(options: unknown): void {

@@ -22,7 +22,7 @@ const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?$/i;
  */
 export function validatePath(path: string): string | null {
   if (path === '') return 'has no name';
-  // First: a path may be as long as the body of a request, and each check reads all of it. UTF-8 has no fewer bytes than characters.
+  // Checked first, because a path may be as long as a request and each check reads all of it. UTF-8 has no fewer bytes than characters.
   if (path.length > PATH_MAX_BYTES) return TOO_LONG;
   if (!path.isWellFormed()) return 'is not valid Unicode';
   if (CONTROL.test(path)) return 'holds a control character';
@@ -38,13 +38,13 @@ export function validatePath(path: string): string | null {
   if (countBytes(path) > PATH_MAX_BYTES) return TOO_LONG;
   if (segments.length > PATH_MAX_DEPTH) return `is more than ${PATH_MAX_DEPTH} folders deep`;
   for (const segment of segments) {
-    const fault = segmentFault(segment);
+    const fault = findSegmentFault(segment);
     if (fault) return fault;
   }
   return null;
 }
 
-function segmentFault(segment: string): string | null {
+function findSegmentFault(segment: string): string | null {
   if (segment === '') return 'holds an empty folder name';
   if (countBytes(segment) > SEGMENT_MAX_BYTES) return `holds a name longer than ${SEGMENT_MAX_BYTES} bytes`;
   if (DEVICE.test(segment)) return `holds “${segment}”, a device name on Windows`;
@@ -88,7 +88,7 @@ export interface PackagePath {
   readonly isFolder: boolean;
 }
 interface Taken extends PackagePath {
-  /** Only because of a path below it. */
+  /** Whether only a path below it names it. */
   readonly isImplied: boolean;
 }
 interface TakenPath extends Taken {
@@ -96,12 +96,12 @@ interface TakenPath extends Taken {
   readonly number: number;
 }
 
-/** Paths that do not conflict: none is equal to another on some file system, and none is both file and folder. */
+/** Paths without conflicts: no file system takes two of them for the same file, and none is both a file and a folder. */
 export class DistinctPaths {
   readonly #taken = new Map<string, TakenPath>();
 
   /**
-   * Adds a path. Its folders take part, also those that only the paths below them name.
+   * Adds a path and its folders, also those that only the paths below them name.
    *
    * @returns why it conflicts with an earlier path, as the end of a sentence; null: it does not
    */

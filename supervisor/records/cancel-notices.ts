@@ -1,6 +1,6 @@
 /**
- * Writes the notices of cancelled hooks after the calls were answered: an answer that waits for a commit is late where the
- * database is slow, and lost where it is away.
+ * Writes the notices of cancelled hooks after the calls were answered: an answer that waited for a commit would be late when the
+ * database is slow, and lost when it is unavailable.
  */
 import { randomUUIDv7 } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,9 +12,9 @@ import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
 import { within } from '../../service/timing/within.ts';
 
-/** Notices of an account that wait to be written. Beyond it, an answer waits until its notice is written. */
+/** Maximum number of notices of an account that wait to be written. With more, an answer waits until its notice is written. */
 export const WAITING_NOTICES_MAX = 200;
-/** Pause before the notices of sessions whose write failed are tried again, all in turn. Milliseconds. */
+/** Pause before the failed writes of all sessions are tried again. Milliseconds. */
 const RETRY_MS = 250;
 /** How long requests of a session wait for its notices. A database that takes longer counts as away. Milliseconds. */
 const ANSWER_MS = 2_000;
@@ -69,8 +69,8 @@ export class CancelNotices {
   }
 
   /**
-   * Resolves when the notices that were added to the session are written: they come before what is then read or added. It does
-   * not wait while the database is away, and not for one that hangs.
+   * Resolves when the notices that were added to the session are written, so that they come before what is then read or added.
+   * Does not wait while the database is unavailable, and at most `answerMs` for one that hangs.
    */
   async waitUntilWritten(sessionId: string): Promise<void> {
     if (this.#failed.has(sessionId)) return;

@@ -1,6 +1,6 @@
 /** Reads lists that come in pages. */
 import type { Page } from './api-types.js';
-/** Yields the items of all pages. @param read given the cursor of a page, and nothing for the first one */
+/** Yields the items of all pages. @param read reads the page with this cursor; without a cursor, the first page */
 export declare function readPages<Item>(read: (query: {
     readonly cursor?: string;
 }) => Promise<Page<Item>>): AsyncGenerator<Item>;
