@@ -32,6 +32,7 @@ import { sendInterimResponses } from './interim-responses.ts';
 import { readJsonBodies } from './json-body.ts';
 import { markCursors } from './list-cursors.ts';
 import type { AnonymousRateLimiter } from './rate-limits.ts';
+import { RefusalPace } from './refusal-pace.ts';
 import { traceRequests } from './request-trace.ts';
 import { refuseLongQuery, refuseUnknownFields } from './unknown-fields.ts';
 import { answerUnknownRoutes } from './unknown-routes.ts';
@@ -48,6 +49,8 @@ interface ServerOptions {
   readonly trustProxy?: readonly string[] | undefined;
   /** Default: every error is a problem. */
   readonly errorForm?: ErrorForm;
+  /** Default: a pace for all refusals of this server. */
+  readonly refusals?: Pick<RefusalPace, 'answer'>;
   /**
    * Called when a response has closed, with the route's pattern. The status is that of the answer, or `CLIENT_LEFT_STATUS`.
    * Default: responses are not counted.
@@ -110,6 +113,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   });
   app.decorate('outages', outages);
   app.decorate('errorForm', options.errorForm ?? null);
+  app.decorate('refusals', options.refusals ?? new RefusalPace());
   app.addHook('onClose', () => outages.close());
   app.setErrorHandler(answerError);
   answerUnknownRoutes(app);

@@ -4,7 +4,7 @@ import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
 import { BlobStoreUnavailableError } from '../../db/files/blob-errors.ts';
 import { isDiskUnwritable } from '../../db/files/data-dir.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
-import { Problem, type ProblemCode, type ProblemLocation } from '../../sdk/contract/errors.ts';
+import { Problem, type ProblemCode, type ProblemLocation, problems } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, type ProblemBody, problemBody } from '../../sdk/contract/problem-body.ts';
 import {
   InvalidTokenError,
@@ -14,6 +14,7 @@ import {
 } from '../identity/tokens.ts';
 import type { RepeatedErrors } from '../telemetry/repeated-errors.ts';
 import { discardBody } from './body-reader.ts';
+import type { RefusalPace } from './refusal-pace.ts';
 
 /** Maximum number of error locations in one response. */
 export const LOCATIONS_MAX = 50;
@@ -53,6 +54,8 @@ declare module 'fastify' {
      * second, which would fill the log.
      */
     readonly outages: RepeatedErrors;
+    /** Delays refusals of requests whose bodies have not arrived: each ends its connection. Null: they are sent at once. */
+    readonly refusals: Pick<RefusalPace, 'answer'> | null;
   }
 }
 
@@ -131,16 +134,20 @@ type OwnForm = (problem: ProblemBody) => object | null;
  *
  * @param toOwnForm for the handler of a route whose clients do not read problems. Default: the form that the application has below an address
  */
-export function answerError(
-  error: unknown,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  toOwnForm?: OwnForm,
-): FastifyReply {
+export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply, toOwnForm?: OwnForm): void {
   const problem = toProblem(error);
   const { type, body } = formatProblem(problem, request, toOwnForm);
-  return prepareAnswer(problem, error, request, reply).type(type).send(body);
+  const send = (): void => void prepareAnswer(problem, error, request, reply).type(type).send(body);
+  const { refusals } = request.server;
+  // An outage is not the client's doing.
+  if (refusals !== null && problem.status < problems.internal.status && isBodyAwaited(request))
+    refusals.answer(reply.raw, send);
+  else send();
 }
+
+/** Whether the rest of a body is still to come. Nothing of a request without one is. */
+const isBodyAwaited = ({ headers, raw }: FastifyRequest): boolean =>
+  !raw.complete && (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0);
 
 function formatProblem(
   problem: Problem,

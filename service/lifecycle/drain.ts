@@ -25,6 +25,12 @@ const ALONE: DrainTimes = { idleMs: 1 * SECOND, requestsMs: 10 * SECOND };
 const QUIET_TURNS = 5;
 /** Connections that still arrive after this long are refused. Milliseconds. */
 const ACCEPT_MS = 1 * SECOND;
+/**
+ * Connections that wait until the event loop accepts them, one in each turn. The kernel drops those beyond it, and their clients try
+ * again after 1, 3 and 7 s. Node's 511 are too few when a thousand clients reconnect at once. Linux has at most `net.core.somaxconn`,
+ * by default as many.
+ */
+const BACKLOG = 4_096;
 /** The first descriptor that systemd's socket activation passes. */
 const FIRST_FD = 3;
 
@@ -41,6 +47,12 @@ export function listenOptions(
   const index = LISTEN_FDNAMES.split(':').indexOf(name);
   if (LISTEN_FDS === undefined || index < 0 || index >= Number(LISTEN_FDS)) return address;
   return { ...address, fd: FIRST_FD + index };
+}
+
+/** Call it when the server listens: Node ignores an option for it on a socket that the parent process passes. */
+export function extendBacklog(server: Server): void {
+  const { _handle: handle } = server as Server & { readonly _handle?: { listen(backlog: number): number } | null };
+  handle?.listen(BACKLOG);
 }
 
 /**

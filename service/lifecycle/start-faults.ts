@@ -7,7 +7,7 @@ import type { Pool } from 'pg';
 import { isUnfinished } from '../../db/backup/stored-files.ts';
 import { isPoolerRefusal, POOLER_REFUSAL, readFirstMessage } from '../../db/postgres/database-errors.ts';
 import { PASSWORD_HINT, SettingsError } from '../settings/settings.ts';
-import { listenOptions } from './drain.ts';
+import { extendBacklog, listenOptions } from './drain.ts';
 
 /** An address to listen on, with the names of its settings. */
 interface NamedAddress {
@@ -44,6 +44,7 @@ export async function listenOn(
   await app.listen(listenOptions(socket, address)).catch((error: NodeJS.ErrnoException) => {
     throw createListenFault(address, error.code ?? error.message);
   });
+  extendBacklog(app.server);
 }
 
 /** @param setting names the address of the database */

@@ -182,8 +182,8 @@ function createRefusal({ body }: FastifyRequest, message: string, code = INVALID
 }
 
 /** Answers what a client sent wrong in the protocol's form. A body that cannot be parsed has no id. */
-function answerRpcError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
-  return answerError(error, request, reply, ({ status, detail, code, requestId, errors }) => {
+function answerRpcError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  answerError(error, request, reply, ({ status, detail, code, requestId, errors }) => {
     const data = { code, requestId, ...(errors ? { errors } : {}) };
     if (code === 'too_large') return createRefusal(request, detail, INVALID_REQUEST, data);
     if (status !== problems.bad_request.status) return null;

@@ -2,10 +2,11 @@ import { once } from 'node:events';
 import { Agent, createServer, get, type IncomingHttpHeaders, type Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as sleep, setImmediate as waitForLoop } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { holdSocket } from '../../deploy/listening-sockets.ts';
 import { createServer as createLimitedServer } from '../../service/http/application.ts';
-import { ConnectionDrain, listenOptions } from '../../service/lifecycle/drain.ts';
+import { ConnectionDrain, extendBacklog, listenOptions } from '../../service/lifecycle/drain.ts';
 
 const TIMES = { handover: { idleMs: 300, requestsMs: 900 }, alone: { idleMs: 50, requestsMs: 100 } };
 /** For tests of what ends earlier, also on a busy machine. */
@@ -160,3 +161,28 @@ t.test('localhost is one address, served by the one server that is drained and l
   await app.listen(options);
   t.same(app.addresses(), [app.server.address()]);
 });
+
+/** More than Node's backlog of 511. */
+const CROWD = 700;
+
+t.test(
+  'a crowd of clients that connect at once waits to be accepted, on a socket of the parent process too',
+  async (t) => {
+    const held = await holdSocket('service', '127.0.0.1', 0);
+    t.teardown(() => held.close());
+    for (const options of [{ host: '127.0.0.1', port: 0 }, { fd: held.fd }]) {
+      const server = createServer();
+      await once(server.listen(options), 'listening');
+      extendBacklog(server);
+      const { port } = server.address() as { port: number };
+      const clients = Array.from({ length: CROWD }, () => connect(port, '127.0.0.1'));
+      t.teardown(() => {
+        for (const client of clients) client.destroy();
+        server.close();
+      });
+      // Each turn accepts one connection. The kernel repeats what it dropped after a second.
+      for (let turns = 0; turns < 3; turns += 1) await waitForLoop();
+      t.same(clients.filter((client) => client.connecting).length, 0);
+    }
+  },
+);

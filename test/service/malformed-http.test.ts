@@ -1,7 +1,7 @@
 /** Bytes that are not an HTTP request, or a request that no route can receive, get a problem with a body. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setImmediate as waitForLoop } from 'node:timers/promises';
@@ -10,6 +10,7 @@ import t from 'tap';
 import { createApplication } from '../../service/http/application.ts';
 import { answerClientError } from '../../service/http/client-errors.ts';
 import { readJsonBodies } from '../../service/http/json-body.ts';
+import { RefusalPace } from '../../service/http/refusal-pace.ts';
 import { listenOn } from '../fixtures/listening-server.ts';
 import { exchange, line, listMalformed } from './malformed-requests.ts';
 
@@ -148,4 +149,35 @@ t.test('what only looks odd is served', async (t) => {
     'names of a prototype': line('GET /known', '__proto__: x', 'constructor: y', 'toString: z'),
   };
   for (const [name, bytes] of Object.entries(served)) t.match(await exchange(port, bytes), /^HTTP\/1\.1 200 /, name);
+});
+
+t.test('refusals of half-sent bodies above the rate wait, and nothing else does', async (t) => {
+  const paced = createApplication({
+    bodyMaxBytes: 1_000,
+    server: {},
+    refusals: new RefusalPace({ burst: 1, perSecond: 0.001, pauseMs: 600_000, waitingMax: 1 }),
+    onResponse: () => undefined,
+  });
+  const pacedPort = Number(new URL(await paced.listen({ port: 0, host: '127.0.0.1' })).port);
+  t.teardown(() => {
+    paced.server.closeAllConnections();
+    return paced.close();
+  });
+  const half = `${line('POST /unknown', 'Content-Type: application/json', 'Content-Length: 900')}{"half":"`;
+  const whole = `${line('POST /unknown', 'Content-Type: application/json', 'Content-Length: 2', 'Connection: close')}{}`;
+  t.match(await exchange(pacedPort, half), /^HTTP\/1\.1 404 /, 'the rate allows one');
+  const accepted = once(paced.server, 'connection') as Promise<[Socket]>;
+  let isAnswered = false;
+  const waiting = connect(pacedPort, '127.0.0.1').once('data', () => {
+    isAnswered = true;
+  });
+  t.teardown(() => waiting.destroy());
+  waiting.write(half);
+  const [socket] = await accepted;
+  do await waitForLoop();
+  while (!socket.isPaused() && !isAnswered);
+  t.match(await exchange(pacedPort, whole), /^HTTP\/1\.1 404 /, 'a request whose body has arrived');
+  t.match(await exchange(pacedPort, line('GET /unknown', 'Connection: close')), /^HTTP\/1\.1 404 /);
+  t.match(await exchange(pacedPort, half), /^HTTP\/1\.1 404 /, 'while as many wait as may');
+  t.notOk(isAnswered);
 });

@@ -29,6 +29,7 @@ async function serve(t: Test, stalledMs = 60_000) {
   app.addHook('onClose', () => outages.close());
   app.decorate('outages', outages);
   app.decorate('errorForm', null);
+  app.decorate('refusals', null);
   app.setErrorHandler(answerError);
   limitUnreadAnswers(app, LIMITS, stalledMs);
   const answers = new EventEmitter();
