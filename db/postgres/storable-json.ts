@@ -23,7 +23,7 @@ export const replaceUnstorable = (text: string): string => text.replaceAll('\0',
  */
 export function findUnstorable(value: unknown, accepts: (text: string) => boolean = isStorable): string | null {
   const path = findPath(value, accepts);
-  return path === null ? null : replaceUnstorable(path.join('.')).slice(0, FIELD_MAX_CHARS);
+  return path === null ? null : replaceUnstorable(path.join('.').slice(0, FIELD_MAX_CHARS));
 }
 
 function findPath(value: unknown, accepts: (text: string) => boolean): string[] | null {
