@@ -14,8 +14,8 @@ export type MarkdownTree = Parameters<typeof toJsxRuntime>[0];
 
 /** Elements and texts, which the page creates all at once. Three kilobytes can be a table of 160,000 cells. */
 const NODES_MAX = 50_000;
-/** A row of this form makes a table of the lines after it, each with as many cells as the row. It may be in quotes and lists. */
-const TABLE_HEAD = /^[\s>*+\-\d.):|]*\|[\s>*+\-\d.):|]*$/;
+/** A row of this form with a `|` makes a table of the lines after it, each with as many cells as the row. It may be in quotes and lists. */
+const TABLE_HEAD = /^[\s>*+\-\d.):|]*$/;
 /** Elements inside each other. Creating them needs stack, which 4,000 quotes in quotes exhaust. */
 const DEPTH_MAX = 100;
 
@@ -40,7 +40,8 @@ function parseMarkdown(text: string): MarkdownTree | null {
 
 function countCellsMax(text: string): number {
   const lines = text.split('\n');
-  const countColumns = (line: string): number => (TABLE_HEAD.test(line) ? line.split('|').length : 0);
+  const countColumns = (line: string): number =>
+    line.includes('|') && TABLE_HEAD.test(line) ? line.split('|').length : 0;
   return lines.length * lines.reduce((most, line) => Math.max(most, countColumns(line)), 0);
 }
 
