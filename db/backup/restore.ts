@@ -5,6 +5,7 @@ import { type Client, escapeLiteral } from 'pg';
 import { withConnection } from '../postgres/dedicated-connection.ts';
 import { listKnownMigrations, migrate } from '../postgres/migrate.ts';
 import { findValue } from '../postgres/rows.ts';
+import { requireSessionLock } from '../postgres/session-lock.ts';
 import type { Archive } from './archive-reader.ts';
 import { BackupError, fileEntryName, type Manifest, type Progress, tableEntryName } from './format.ts';
 import { finishRestore, isUnfinished, MARKER, prepareRestore, readMarker, restoreFile } from './stored-files.ts';
@@ -72,14 +73,16 @@ export function restoreBackup(
   });
 }
 
-/** The lock ends with its connection. @throws BackupError */
-async function requireLock(client: Client, setting: string): Promise<void> {
-  await client.query('SELECT 1').catch((error: Error) => {
-    throw new BackupError(
-      `The connection that kept other restores out of the database of ${setting} was lost (${error.message}), so another one may have begun. No row was restored: run this again, if no other restore is under way.`,
-    );
-  });
-}
+/** @throws BackupError */
+const requireLock = (client: Client, setting: string): Promise<void> =>
+  requireSessionLock(
+    client,
+    {
+      kept: `other restores out of the database of ${setting}`,
+      consequence: 'another one may have begun. No row was restored: run this again, if no other restore is under way.',
+    },
+    (message) => new BackupError(message),
+  );
 
 interface LockedRestore {
   readonly archive: Archive;

@@ -1,11 +1,17 @@
 /** Whether API processes and supervisors run on a database, for commands that need it to themselves. */
-import type { Pool, PoolClient } from 'pg';
+import type { Pool } from 'pg';
 import type { Listener, Subscription } from '../postgres/listener.ts';
 import { findValue } from '../postgres/rows.ts';
+import { requireSessionLock } from '../postgres/session-lock.ts';
 
 const LOCK = 'service process';
 /** Processes of the release before hold no lock, but write a row every two seconds. Seconds. */
 const SEEN_S = 10;
+const LOSS = {
+  kept: 'API and supervisor from starting',
+  consequence:
+    'one may have run meanwhile. The change was not made: stop the service on all machines, then run this again.',
+};
 
 /**
  * Announces that a process runs, until its listening connection ends. Waits while a command has the database to itself: call it
@@ -37,16 +43,8 @@ export async function excludeProcesses(pool: Pool): Promise<Exclusion | null> {
           AND NOT EXISTS (SELECT 1 FROM spools WHERE seen_at > now() - make_interval(secs => $2))`,
       [LOCK, SEEN_S],
     );
-    return isHeld ? { release, requireHeld: () => requireConnection(client) } : null;
+    return isHeld ? { release, requireHeld: () => requireSessionLock(client, LOSS) } : null;
   } finally {
     if (!isHeld) await release();
   }
-}
-
-async function requireConnection(client: PoolClient): Promise<void> {
-  await client.query('SELECT 1').catch((error: Error) => {
-    throw new Error(
-      `The connection that kept API and supervisor from starting was lost (${error.message}), so one may have run meanwhile. The change was not made: stop the service on all machines, then run this again.`,
-    );
-  });
 }
