@@ -15,13 +15,15 @@ import { isRejectedRow } from '../postgres/database-errors.ts';
 import type { Listener } from '../postgres/listener.ts';
 import { notifyIntrospectionAnswered, subscribeToIntrospections } from '../postgres/notifications.ts';
 import { findRow, findValue, listValues } from '../postgres/rows.ts';
-import type { Payload, Queues } from './queues.ts';
+import { queues as declaredQueues, type Payload, type Queues } from './queues.ts';
 
 /** On a busy machine, a child is ready within 10 s and loads within 30; the rest is for waiting in the queue. Milliseconds. */
 const TIMEOUT_MS = 45_000;
 /** Poll interval: covers notifications lost during a reconnect. Milliseconds. */
 const POLL_MS = 500;
 const RETRY_AFTER_S = 5;
+/** A job without a heartbeat for this time is lost. One may be late on a busy machine. */
+const LOST_AFTER_S = 3 * declaredQueues.introspect.heartbeatSeconds;
 
 /** A failure is shown to the author, so its text comes from the plugin only. */
 const introspection = z.discriminatedUnion('ok', [
@@ -116,18 +118,27 @@ export async function answerIntrospection(pool: Pool, id: string, result: Intros
 const saveAnswer = (pool: Pool, id: string, result: Introspection) =>
   pool.query('UPDATE introspections SET result = $2, answered_at = now() WHERE id = $1', [id, JSON.stringify(result)]);
 
-/** Queues open requests again whose jobs were taken, perhaps by a supervisor that was killed, and deletes expired requests. */
-export async function sweepIntrospections(pool: Pool, queues: Queues): Promise<void> {
+/**
+ * Queues open requests again whose jobs are lost: a supervisor that took one was killed, or did not get the answer to its fetch.
+ * Deletes expired requests.
+ *
+ * @param lostAfterS how long the last heartbeat of a lost job is ago at least, seconds. 0: all jobs that were taken are lost
+ */
+export async function sweepIntrospections(pool: Pool, queues: Queues, lostAfterS = LOST_AFTER_S): Promise<void> {
   const oldest = `now() - make_interval(secs => ${TIMEOUT_MS / 1000})`;
   await pool.query(`DELETE FROM introspections WHERE created_at < ${oldest}`);
-  const taken = await listValues<Payload<'introspect'>>(
+  const lost = await listValues<Payload<'introspect'>>(
     pool,
     `SELECT job.data FROM introspections i CROSS JOIN LATERAL (
-       SELECT j.data, j.state FROM pgboss.job j
-        WHERE j.name = 'introspect' AND j.data ->> 'introspectionId' = i.id ORDER BY j.state LIMIT 1) job
-      WHERE i.result IS NULL AND job.state >= 'active'`,
+       SELECT (array_agg(j.data))[1] AS data,
+              -- A supervisor of the release before records no heartbeat after its fetch: such a job may run twice.
+              bool_or(j.state < 'active'
+                OR (j.state = 'active' AND coalesce(j.heartbeat_on, j.started_on) > now() - make_interval(secs => $1))) AS "isAlive"
+         FROM pgboss.job j WHERE j.name = 'introspect' AND j.data ->> 'introspectionId' = i.id) job
+      WHERE i.result IS NULL AND NOT job."isAlive"`,
+    [lostAfterS],
   );
-  for (const payload of taken) await sendRequest(pool, queues, payload);
+  for (const payload of lost) await sendRequest(pool, queues, payload);
 }
 
 const sendRequest = (pool: Pool, queues: Queues, payload: Payload<'introspect'>): Promise<void> =>

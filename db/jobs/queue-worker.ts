@@ -1,6 +1,7 @@
 /** Works on one pg-boss queue. Jobs run concurrently and are completed one by one. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Job, PgBoss } from 'pg-boss';
+import { SECOND } from '../../sdk/contract/limits.ts';
 import { Waker } from '../timing/waker.ts';
 import { mayTakePlace } from './account-share.ts';
 
@@ -10,6 +11,8 @@ interface WorkerLimits {
   readonly perGroup: number;
   /** Poll interval, seconds: covers lost notifications and starts delayed jobs. */
   readonly pollSeconds: number;
+  /** Interval of the heartbeats of a running job, seconds. Default: none. */
+  readonly heartbeatSeconds?: number | undefined;
 }
 
 interface QueueWorkerOptions {
@@ -105,6 +108,7 @@ export class QueueWorker {
 
   async #runJob(job: Job<unknown>): Promise<void> {
     const { boss, name, handler, onError } = this.#options;
+    const stopHeartbeats = this.#startHeartbeats(job.id);
     try {
       await handler(job.data, job.groupTier ?? undefined);
       await boss.complete(name, job.id);
@@ -113,7 +117,18 @@ export class QueueWorker {
       const message = (error as Error).message;
       // If this fails too, the job stays active until it expires, and pg-boss retries it.
       await boss.fail(name, job.id, { message }).catch(onError);
+    } finally {
+      stopHeartbeats();
     }
+  }
+
+  #startHeartbeats(jobId: string): () => void {
+    const { boss, name, limits } = this.#options;
+    if (limits.heartbeatSeconds === undefined) return () => undefined;
+    // A heartbeat that fails only lets the job be queued once more.
+    const beat = (): void => void boss.touch(name, jobId).catch(() => undefined);
+    const timer = setInterval(beat, limits.heartbeatSeconds * SECOND).unref();
+    return () => clearInterval(timer);
   }
 }
 

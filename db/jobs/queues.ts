@@ -20,6 +20,8 @@ interface QueueRow {
   readonly concurrency: number;
   /** Workers poll at this interval for delayed jobs, and for jobs whose notification was lost. Seconds. */
   readonly pollSeconds: number;
+  /** A worker records at this interval that it still runs a job. Seconds. Default: it does not. */
+  readonly heartbeatSeconds?: number;
   readonly options: {
     readonly policy: 'standard' | 'short';
     /** Retries after infrastructure failures. Retries of plugin code are counted in the row. */
@@ -49,7 +51,8 @@ export const queues = {
     perGroup: 2,
     concurrency: 8,
     pollSeconds: 2,
-    // A request waits for the answer, so old jobs are useless. One retry covers a killed supervisor.
+    heartbeatSeconds: 3,
+    // A request waits for the answer, so old jobs are useless. Lost ones are queued again long before they expire.
     options: { ...defaults, retryLimit: 1, expireInSeconds: 45, retentionSeconds: 60, deleteAfterSeconds: 60 },
   },
   events: {

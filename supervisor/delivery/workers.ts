@@ -123,7 +123,8 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     updateInstallation({ ...deps, updating, writes }, installationId, work),
   );
   ownedJobs.work('uninstall', ({ installationId }, work) => uninstall(deps, installationId, work));
-  await sweepIntrospections(deps.pool, deps.queues);
+  // This may be the successor of a killed supervisor, whose last heartbeats are recent.
+  await sweepIntrospections(deps.pool, deps.queues, 0);
   const work = { delivering, updating, scheduler };
   await heal(deps, work);
   const healing = new Waker();
@@ -191,6 +192,7 @@ async function heal(deps: JobDeps, { delivering, updating, scheduler }: RunningW
     () => requeueUpdates(pool, queues, new Set(updating.keys())),
     () => endOrphanedDeliveries(pool, null),
     () => endOrphanedEvents(pool),
+    () => sweepIntrospections(pool, queues),
   ];
   // One that fails, for example because of the rows of one account, must not stop the others.
   for (const step of steps) await step().catch(deps.onError);

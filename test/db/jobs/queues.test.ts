@@ -310,7 +310,7 @@ t.test('the request of a killed supervisor is queued again as it was, and one th
   const countJobs = async () =>
     (await pool.query(`SELECT count(*)::int FROM pgboss.job WHERE name = 'introspect'`)).rows[0].count;
   while ((await countJobs()) < 1) await pause(5);
-  await sweepIntrospections(pool, queues);
+  await sweepIntrospections(pool, queues, 0);
   t.equal(await countJobs(), 1);
   const payloads: object[] = [];
   queues.work('introspect', async (payload, accountId) => {
@@ -320,11 +320,48 @@ t.test('the request of a killed supervisor is queued again as it was, and one th
     await answerIntrospection(pool, payload.introspectionId, { ok: false, message: 'no' });
   });
   while (payloads.length < 1) await pause(5);
-  await sweepIntrospections(pool, queues);
+  await sweepIntrospections(pool, queues, 0);
   t.match(await answered, { ok: false, message: 'no' });
   t.equal(payloads.length, 2);
   for (const payload of payloads) t.match(payload, { accountId: 'a', hasFetch: true, ofGroup: 'a' });
 });
+
+t.test(
+  'a request whose job was fetched by no worker that lives is queued again, and one that runs is not',
+  async (t) => {
+    const { pool, listener, queues } = await setUp(t);
+    const request = { bundleSha256: 'x', sourceName: 'x', accountId: 'a' };
+    const answered = requestIntrospection({ pool, queues, listener }, request);
+    const listJobs = async (): Promise<{ state: string; isRecent: boolean }[]> => {
+      const sql = `SELECT state, heartbeat_on > now() - interval '5 s' AS "isRecent" FROM pgboss.job WHERE name = 'introspect' ORDER BY created_on`;
+      return (await pool.query(sql)).rows;
+    };
+    const changeJobs = (change: string) => pool.query(`UPDATE pgboss.job SET ${change} WHERE name = 'introspect'`);
+    while ((await listJobs()).length < 1) await pause(5);
+    // As a fetch whose answer is lost.
+    await changeJobs(`state = 'active', started_on = now(), heartbeat_on = now()`);
+    await sweepIntrospections(pool, queues);
+    t.equal((await listJobs()).length, 1, 'it may run');
+    await changeJobs(`heartbeat_on = now() - interval '20 s'`);
+    await sweepIntrospections(pool, queues);
+    await sweepIntrospections(pool, queues);
+    t.equal((await listJobs()).length, 2, 'queued again, once');
+    const begun = Promise.withResolvers<string>();
+    const gate = Promise.withResolvers<void>();
+    queues.work('introspect', async ({ introspectionId }) => {
+      begun.resolve(introspectionId);
+      await gate.promise;
+      await answerIntrospection(pool, introspectionId, { ok: false, message: 'no' });
+    });
+    await begun.promise;
+    await changeJobs(`heartbeat_on = now() - interval '20 s'`);
+    while (!(await listJobs())[1]?.isRecent) await pause(50);
+    await sweepIntrospections(pool, queues);
+    t.equal((await listJobs()).length, 2, 'it runs');
+    gate.resolve();
+    t.match(await answered, { ok: false, message: 'no' });
+  },
+);
 
 await soakTest(t, 'the first sends need no connection besides that of their transaction', async (t) => {
   const { pool } = await testDatabase(t);

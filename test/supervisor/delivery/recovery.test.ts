@@ -56,3 +56,21 @@ t.test('comparisons of rows and queues do not overlap, and one follows for what 
   await eventually(async () => (await listWaiting()).some(({ begun }) => begun !== first?.begun));
   await second.query('COMMIT');
 });
+
+t.test('a comparison queues the introspection again whose job was fetched by a worker that is gone', async (t) => {
+  const { pool } = await startSupervisorFixture(t);
+  await pool.query(`INSERT INTO introspections (id, bundle_sha256, source_name) VALUES ('lost', $1, 'x')`, [
+    '0'.repeat(64),
+  ]);
+  await pool.query(
+    `INSERT INTO pgboss.job (name, data, state, started_on, heartbeat_on)
+     VALUES ('introspect', '{"introspectionId":"lost","accountId":"a","hasFetch":false}', 'active',
+       now() - interval '1 minute', now() - interval '1 minute')`,
+  );
+  await endListeners(pool);
+  const answer = await eventually(async () => {
+    const { rows } = await pool.query(`SELECT result FROM introspections WHERE id = 'lost'`);
+    return rows[0].result;
+  });
+  t.match(answer, { ok: false }, 'the bundle does not exist');
+});
