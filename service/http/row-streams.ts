@@ -5,6 +5,7 @@ import type { RowTail } from '../../db/postgres/row-tail.ts';
 import { asAccount } from '../../db/postgres/shares.ts';
 import { Waker } from '../../db/timing/waker.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { LazyLoad } from '../timing/lazy-load.ts';
 import { COSTLY_BYTES, waitForLoopTurn } from '../timing/loop-turns.ts';
 import { formatEvents, HEARTBEAT_TEXT, PIECE_CHARS } from './event-text.ts';
 
@@ -102,11 +103,13 @@ export class RowStreams {
   readonly #source: RowStreamSource;
   readonly #options: Required<RowStreamOptions>;
   readonly #open = new Set<Open>();
-  #following: Promise<unknown> | undefined;
+  /** Subscribes once per process, when the first stream is opened. */
+  readonly #following: LazyLoad<unknown>;
   #isClosed = false;
 
   constructor(source: RowStreamSource, options: RowStreamOptions = {}) {
     this.#source = source;
+    this.#following = new LazyLoad(() => source.follow((key) => this.#wake(key)));
     this.#options = { heartbeatMs: HEARTBEAT_MS, lifetimeMs: LIFETIME_MS, unreadMs: UNREAD_MS, ...options };
   }
 
@@ -125,7 +128,7 @@ export class RowStreams {
     const open: Open = { accountId, key, response, waker: new Waker() };
     this.#open.add(open);
     try {
-      await this.#subscribe();
+      await this.#following.get();
       open.announced = await this.#source.announce?.(key);
       const tail = await request.openTail();
       const events = this.#events(request, tail, open.waker);
@@ -185,16 +188,9 @@ export class RowStreams {
     }
   }
 
-  /** Subscribes once per process, when the first stream is opened. */
-  #subscribe(): Promise<unknown> {
-    const wake = (key: string | null) => {
-      for (const open of this.#open) if (key === null || open.key === key) open.waker.wake();
-    };
-    this.#following ??= this.#source.follow(wake).catch((error: unknown) => {
-      this.#following = undefined;
-      throw error;
-    });
-    return this.#following;
+  /** @param key null: every stream */
+  #wake(key: string | null): void {
+    for (const open of this.#open) if (key === null || open.key === key) open.waker.wake();
   }
 
   #refuseTooMany(accountId: string): void {

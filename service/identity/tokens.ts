@@ -11,6 +11,7 @@ import { BUILT_IN_ISSUER } from '../../db/accounts/accounts.ts';
 import { createKeyId, isOrderedId, type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
 import { refuseHidden } from '../../sdk/contract/manifest.ts';
 import type { SharedSettings } from '../settings/settings.ts';
+import { LazyLoad } from '../timing/lazy-load.ts';
 import { ACCESS_TOKEN_TYPE, type AccessTokenRule, findAccessTokenFault, readClient } from './access-token.ts';
 import { IssuerUnavailableError, openIssuerKeys } from './oidc.ts';
 
@@ -117,19 +118,11 @@ export async function openVerifier(
   if (OIDC_ISSUER === undefined || OIDC_AUDIENCE === undefined)
     return { issuer: BUILT_IN_ISSUER, ...(await openBuiltInVerifier(store, now)) };
   // Opened for the first exchanged token, because a deployment without token exchange needs no signing key.
-  let builtInVerifier: Promise<TokenVerifier> | null = null;
-  const openBuiltIn = () => {
-    builtInVerifier ??= openBuiltInVerifier(store, now).catch((error: unknown) => {
-      // The keys may be in a database that is unreachable: the next token tries again.
-      builtInVerifier = null;
-      throw error;
-    });
-    return builtInVerifier;
-  };
+  const builtInVerifier = new LazyLoad(() => openBuiltInVerifier(store, now));
   const issuerVerifier = openIssuerVerifier(OIDC_ISSUER, { ...STRICT, ...settings, OIDC_AUDIENCE }, now);
   return {
     issuer: OIDC_ISSUER,
-    verify: async (token) => (isExchanged(token) ? await openBuiltIn() : issuerVerifier).verify(token),
+    verify: async (token) => (isExchanged(token) ? await builtInVerifier.get() : issuerVerifier).verify(token),
   };
 }
 
