@@ -20,6 +20,8 @@ const MEMBERS: readonly (readonly [findOwner: () => object, key: PropertyKey])[]
   [() => Iterator.prototype, Symbol.toStringTag],
   [() => asyncIteratorPrototype, Symbol.asyncDispose],
   [() => Error.prototype.constructor, 'isError'],
+  // That of ses empties the stack, which custom errors and libraries pass here. The stacks of all errors are shown anyway.
+  [() => Error.prototype.constructor, 'captureStackTrace'],
   [() => RegExp.prototype, 'constructor'],
   [() => Date.prototype, 'constructor'],
   // Accessors in the language that throw.

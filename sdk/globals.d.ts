@@ -1311,6 +1311,11 @@ interface RegExpConstructor {
   escape(text: string): string;
 }
 
+interface ErrorConstructor {
+  /** Of V8: writes the current stack to an object, without the frames down to those of this function or class. */
+  captureStackTrace(target: object, above?: Function): void;
+}
+
 /** The global object, as browsers name it. */
 declare const self: typeof globalThis;
 /** The global object, as Node names it. */

@@ -61,6 +61,11 @@ interface RegExpConstructor {
   escape(text: string): string;
 }
 
+interface ErrorConstructor {
+  /** Of V8: writes the current stack to an object, without the frames down to those of this function or class. */
+  captureStackTrace(target: object, above?: Function): void;
+}
+
 declare const self: typeof globalThis;
 declare const global: typeof globalThis;
 

@@ -241,6 +241,29 @@ t.test('V8 takes its short ways to iterate arrays and strings', async (t) => {
   t.same(JSON.parse(stdout), [true, true]);
 });
 
+t.test('a custom error keeps its name, message and frames when it captures its stack', async (t) => {
+  const [header, frame, assigned, ofObject] = (await evaluate(`(() => {
+    class RefusedError extends Error {
+      constructor(message) {
+        super(message);
+        this.name = 'RefusedError';
+        Error.captureStackTrace(this, RefusedError);
+      }
+    }
+    const makeError = () => new RefusedError('not today');
+    const error = makeError();
+    const [header, frame] = error.stack.split('\\n');
+    error.stack = 'assigned';
+    const object = {};
+    Error.captureStackTrace(object);
+    return [header, frame, error.stack, object.stack];
+  })()`)) as [string, string, string, string];
+  t.equal(header, 'RefusedError: not today');
+  t.match(frame, /^ +at makeError /);
+  t.equal(assigned, 'assigned');
+  t.match(ofObject, /\n +at /);
+});
+
 t.test('an assignment behaves as the language says', async (t) => {
   const cases: Readonly<Record<string, unknown>> = {
     'Object.keys(Object.assign({}, JSON.parse(\'{"constructor":1,"valueOf":2}\')))': ['constructor', 'valueOf'],

@@ -83,3 +83,15 @@ await host.storage.clear();
 await host.storage.get(7);
 // @ts-expect-error settings are read, not written
 host.settings = {};
+class RefusedError extends Error {
+  constructor(message: string) {
+    super(message);
+    Error.captureStackTrace(this, RefusedError);
+  }
+}
+commands.refuse = {
+  description: 'R',
+  handler() {
+    throw new RefusedError('no');
+  },
+};
