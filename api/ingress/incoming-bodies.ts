@@ -4,7 +4,7 @@ import { type FileHandle, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { KIB, MIB, SECOND } from '../../sdk/contract/limits.ts';
-import { makeFolder } from '../../sdk/contract/make-folder.ts';
+import { makeFolder } from '../../sdk/files/make-folder.ts';
 import { BodyChunks, readChunks } from '../../service/http/body-reader.ts';
 import { ByteBudget } from '../../service/http/byte-budget.ts';
 import { PlaceLimiter } from '../../service/http/place-limiter.ts';

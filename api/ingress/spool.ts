@@ -14,7 +14,7 @@ import { orderedId } from '../../db/postgres/ordered-id.ts';
 import { AmountsByKey } from '../../db/timing/amounts-by-key.ts';
 import { KeyedLocks } from '../../db/timing/keyed-locks.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
-import { makeFolder } from '../../sdk/contract/make-folder.ts';
+import { makeFolder } from '../../sdk/files/make-folder.ts';
 import { UnrepeatedError } from '../../service/telemetry/error-log.ts';
 import { createFile } from './created-file.ts';
 import { decodeRecords, encodeRecord, hasCompleteRecord } from './spool-segment.ts';

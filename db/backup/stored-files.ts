@@ -15,7 +15,7 @@ import {
 } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { makeFolder } from '../../sdk/contract/make-folder.ts';
+import { makeFolder } from '../../sdk/files/make-folder.ts';
 import { explainDenied, ignoreMissing, WORKSPACE_STAGING } from '../files/data-dir.ts';
 import { BackupError, FOLDERS } from './format.ts';
 

@@ -5,7 +5,7 @@
 import { hash, randomUUID } from 'node:crypto';
 import { readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { makeFolder } from '../../sdk/contract/make-folder.ts';
+import { makeFolder } from '../../sdk/files/make-folder.ts';
 
 /** The oldest copies go until this share of the limit is left. */
 const KEPT_SHARE = 0.9;

@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
-import { makeFolder } from '../../sdk/contract/make-folder.ts';
+import { makeFolder } from '../../sdk/files/make-folder.ts';
 import { findValue } from '../postgres/rows.ts';
 import { ignoreMissing, replaceFile } from './data-dir.ts';
 import { type ObjectStore, toContent } from './s3.ts';

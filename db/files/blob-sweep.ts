@@ -5,7 +5,7 @@
  */
 import { readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { makeFolder } from '../../sdk/contract/make-folder.ts';
+import { makeFolder } from '../../sdk/files/make-folder.ts';
 import { IncompleteSweepError } from './blob-errors.ts';
 import { ignoreMissing } from './data-dir.ts';
 

@@ -5,7 +5,7 @@ import { readFile, rename, stat, utimes } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { makeFolder } from '../../sdk/contract/make-folder.ts';
+import { makeFolder } from '../../sdk/files/make-folder.ts';
 import { hashBytes } from './blob-cache.ts';
 import { createRemovedError } from './blob-errors.ts';
 import { type BlobFolders, locateBlobFolders, sweepUnused } from './blob-sweep.ts';

@@ -3,7 +3,7 @@ import { accessSync, constants, existsSync } from 'node:fs';
 import { open, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { makeFolder } from '../../sdk/contract/make-folder.ts';
+import { makeFolder } from '../../sdk/files/make-folder.ts';
 
 /** Maximum wait for a command that holds the lock. Milliseconds. */
 const COMMAND_WAIT_MS = 60_000;

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { link, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { makeFolder } from '../../sdk/contract/make-folder.ts';
+import { makeFolder } from '../../sdk/files/make-folder.ts';
 import { createIdAt, readIdTime } from '../postgres/ordered-id.ts';
 import type { Queryable } from '../postgres/rows.ts';
 import { KEY_BYTES } from './cipher.ts';

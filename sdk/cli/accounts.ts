@@ -2,7 +2,7 @@
 import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { makeFolder } from '../contract/make-folder.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { CommandError } from './failure.ts';
 
 const DEFAULT_URL = 'http://localhost:4000';

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { makeFolder } from '../../contract/make-folder.ts';
+import { makeFolder } from '../../files/make-folder.ts';
 
 export class SavedDraftFile {
   readonly #path: string;

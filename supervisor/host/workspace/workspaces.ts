@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { isDiskFull, WORKSPACE_STAGING } from '../../../db/files/data-dir.ts';
 import { KeyedLocks } from '../../../db/timing/keyed-locks.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
-import { makeFolder } from '../../../sdk/contract/make-folder.ts';
+import { makeFolder } from '../../../sdk/files/make-folder.ts';
 import { TokenBuckets } from '../../../service/timing/token-bucket.ts';
 import { HostError } from '../host-call.ts';
 import {

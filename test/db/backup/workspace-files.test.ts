@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers';
 import t from 'tap';
 import { manifest } from '../../../db/backup/format.ts';
 import { listFiles, openFile } from '../../../db/backup/stored-files.ts';
-import { makeFolder } from '../../../sdk/contract/make-folder.ts';
+import { makeFolder } from '../../../sdk/files/make-folder.ts';
 import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
 
 interface DataDir {
