@@ -2,10 +2,11 @@
  * Converts a folder of Agent Skills (agentskills.io) or an Agent Plugin (plugin.json and skills/) into a package. Skills are
  * copied unchanged; everything else is skipped and reported.
  */
-import { lstat, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
-import { basename, dirname, join, relative, resolve } from 'node:path';
+import { lstat, readdir, readFile } from 'node:fs/promises';
+import { basename, join, relative, resolve } from 'node:path';
 import { limits, MIB, PACKAGE_FILES_MAX } from '../contract/limits.ts';
 import { CommandError } from './failure.ts';
+import { writeNewFile } from './new-file.ts';
 import { NAME_MAX_CHARS, parseJsonFile, toDisplayText } from './package-folder.ts';
 
 const BYTES_MAX = 256 * MIB;
@@ -66,9 +67,7 @@ export async function writeSkillPackage({ files }: SkillImport, folder: string):
   });
   if (present.length > 0) throw createError(`${folder} is not empty. Pass a new folder.`);
   for (const { path, at, text } of files) {
-    const target = join(folder, path);
-    await mkdir(dirname(target), { recursive: true });
-    await writeFile(target, at === null ? (text ?? '') : await readFile(at), { flag: 'wx' });
+    await writeNewFile(join(folder, path), at === null ? (text ?? '') : await readFile(at), 'wx');
   }
 }
 

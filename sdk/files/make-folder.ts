@@ -1,17 +1,20 @@
-/** Creates private folders in any file system. */
+/** Creates folders in any file system. */
 import { mkdir, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
+/** Readable by their owner only. */
+const PRIVATE = 0o700;
+
 /**
- * Creates the folder and those above it that are missing, readable by their owner only. Idempotent.
+ * Creates the folder and those above it that are missing. Idempotent.
  *
  * Not `mkdir` with `recursive`: in a file system without new folders, such as /proc, Node repeats it for ever.
  */
-export async function makeFolder(path: string): Promise<void> {
+export async function makeFolder(path: string, mode = PRIVATE): Promise<void> {
   if (await isFolder(path)) return;
   const parent = dirname(path);
-  if (parent !== path) await makeFolder(parent);
-  await mkdir(path, { mode: 0o700 }).catch(async (error: NodeJS.ErrnoException) => {
+  if (parent !== path) await makeFolder(parent, mode);
+  await mkdir(path, { mode }).catch(async (error: NodeJS.ErrnoException) => {
     // Another process may have created it since.
     if (error.code !== 'EEXIST' || !(await isFolder(path))) throw error;
   });

@@ -172,6 +172,25 @@ t.test('skills of a folder become a package, over nothing that is there', async 
   t.match(await bulkhead(['import-skills', 'nowhere'], { folder }), { code: 1, stderr: /is not a folder/ });
 });
 
+t.test('a package that cannot be written ends its command, whatever the file system', async (t) => {
+  const folder = await temporaryFolder(t);
+  const skill = join(folder, 'skills', 'hello');
+  await mkdir(skill, { recursive: true });
+  await writeFile(join(skill, 'SKILL.md'), '---\nname: hello\ndescription: Says hello\n---\nSay hello.\n');
+  await writeFile(join(folder, 'file'), '');
+  for (const [place, code] of [
+    ['file/plugin', 'ENOTDIR'],
+    // A file system without new folders, which Node does not recognize.
+    ...(process.platform === 'linux' ? [['/proc/bulkhead/plugin', 'ENOENT'] as const] : []),
+  ] as const) {
+    const stderr = new RegExp(
+      `${place}/\\S+ cannot be written \\(${code}\\)\\. Pass a folder in which you can create files`,
+    );
+    t.match(await bulkhead(['init', place, '--template', 'tool'], { folder }), { code: 1, stderr });
+    if (code === 'ENOENT') t.match(await bulkhead(['import-skills', 'skills', place], { folder }), { code: 1, stderr });
+  }
+});
+
 t.test('import-skills names everything that it leaves out, each on one line', async (t) => {
   const folder = await temporaryFolder(t);
   const write = async (root: string, paths: readonly string[]): Promise<void> => {

@@ -1,10 +1,11 @@
 /** `bulkhead init`: writes a new package from a template. */
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
-import { basename, dirname, join, posix, relative, resolve } from 'node:path';
+import { readdir, readFile } from 'node:fs/promises';
+import { basename, join, posix, relative, resolve } from 'node:path';
 import { label } from '../../contract/manifest.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
+import { writeNewFile } from '../new-file.ts';
 import {
   describeNoSlug,
   findSlugFault,
@@ -48,10 +49,7 @@ export const init: Command = {
     const files = renderTemplate(template, name, slug);
     await refuseOverwriting(folder, Object.keys(files));
     const change = await mergePackageJson(folder, files, slug);
-    for (const [path, text] of Object.entries(files)) {
-      await mkdir(dirname(join(folder, path)), { recursive: true });
-      await writeFile(join(folder, path), text);
-    }
+    for (const [path, text] of Object.entries(files)) await writeNewFile(join(folder, path), text, 'w');
     const { output } = context;
     const place = relative(context.folder, folder);
     const created = Object.keys(files).filter((path) => path !== 'package.json' || change === null);
