@@ -94,7 +94,8 @@ export function lockRealm(): Realm {
     },
     evaluateProgram(source, globals) {
       const own = openCompartment(globals);
-      return hardenOverridable(evaluateIn(own, listValues(own.globalThis), source));
+      // Stack traces leave out the frames of this file: see `text.ts`.
+      return hardenOverridable(evaluateIn(own, listValues(own.globalThis), `${source}\n//# sourceURL=/child.cjs`));
     },
     defineGroups: (groups) => defineGroups(realm, groups),
     replace: (globals) => defineGlobals(realm, globals),

@@ -21,8 +21,16 @@ export function text(value: unknown): string {
   }
 }
 
-/** Stack frames of this program and of Node, which do not help an author. */
-const FOREIGN_FRAME = /\n +at (?:[^\n]*?[ (])?(?:\/child\.cjs|\/proc\/self\/fd\/\d+|node:[\w/]+):\d+:\d+\)?(?=\n|$)/g;
+/** This program, whose path depends on the jail, and the modules of Node. */
+const FOREIGN_FILE = String.raw`(?:\/child\.cjs|\/proc\/self\/fd\/\d+|node:[\w/]+):\d+:\d+`;
+/**
+ * Stack frames that do not help an author: those of this program and of Node, and of the function in which ses evaluates a bundle. What a
+ * plugin evaluates itself is one level deeper (`eval at … (eval at …`), and stays.
+ */
+const FOREIGN_FRAME = new RegExp(
+  String.raw`\n +at (?:[^\n]*?[ (])?(?:${FOREIGN_FILE}|eval at [^\s()]+ \(${FOREIGN_FILE}\), <anonymous>:\d+:\d+)\)?(?=\n|$)`,
+  'g',
+);
 export const removeForeignFrames = (stack: string): string => stack.replace(FOREIGN_FRAME, '');
 
 /** Errors that are shown behind an error: its causes, and those that an AggregateError holds. */

@@ -553,6 +553,32 @@ soakTest(
   },
 );
 
+t.test(
+  'a stack has the frames of the plugin, also of code that it evaluates, and none of the program around it',
+  async (t) => {
+    const child = testChild(t, jail, {
+      onHostCall: async () => {
+        throw new HostCallRefusal('failed', 'the host has no address');
+      },
+    });
+    const code = `const run = new Function('work', 'return work()');
+    return run(() => args === 'fetch' ? fetch('https://vendor.test/') : new Response('{').json());`;
+    await child.load(bundleOf(toolOf(code), { members: ['http.fetch'] }));
+    for (const [argument, cause] of [
+      ['fetch', /^TypeError: fetch failed\n?[\s\S]*Caused by: Error: the host has no address/],
+      ['json', /^SyntaxError: Expected/],
+    ] as const) {
+      const outcome = (await callTool(child, 'run', argument)) as { stack: string };
+      t.match(outcome.stack, cause);
+      t.notMatch(outcome.stack, /child\.cjs|\/fd\/\d|node:internal/);
+    }
+    const evaluated = testChild(t, jail);
+    await evaluated.load(bundleOf(toolOf(`return new Function('\\n  return null.x')();`)));
+    const { stack } = (await callTool(evaluated, 'run', {})) as { stack: string };
+    t.match(stack, /at anonymous .*<anonymous>:4:15\)/);
+  },
+);
+
 t.test('the causes of an error are in its message, its stack and its log data', async (t) => {
   const child = testChild(t, jail);
   await child.load(bundleOf(toolOf('return (0, eval)(args)(ctx);')));
