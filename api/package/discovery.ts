@@ -15,7 +15,7 @@ import { findNearName } from '../../service/text/near-name.ts';
 import { cutQuoted } from '../../service/text/quoted-text.ts';
 import { type Bundle, ENTRY } from './bundle.ts';
 import { invalidAll, invalidAt } from './invalid-package.ts';
-import { suggestFix } from './load-hints.ts';
+import { explainLoadError } from './load-hints.ts';
 import type { Prompt } from './prompts.ts';
 
 /** The summary that the author and the catalog show. */
@@ -86,7 +86,7 @@ export function acceptIntrospection(found: Introspection, bundle: Bundle, source
     const at = found.stack === undefined ? null : findBundlePosition(found.stack, sourceName);
     throw invalidAt({
       ...place(found.stack),
-      message: `${found.message}${suggestFix(found.message, bundle, at)}`,
+      message: explainLoadError(found.message, bundle, at),
     });
   }
   const faults = Object.entries(found.places).flatMap(([name, stack]) => {

@@ -24,12 +24,31 @@ interface BuiltBundle {
 }
 
 /**
- * Returns a sentence to append to a load error; empty without a suggestion.
+ * Returns the text of a load error with a suggestion, if there is one.
  *
  * @param at position of the error in the bundle, line from 1, column from 0; null: unknown
  */
-export function suggestFix(message: string, bundle: BuiltBundle, at: { line: number; column: number } | null): string {
+export function explainLoadError(
+  message: string,
+  bundle: BuiltBundle,
+  at: { line: number; column: number } | null,
+): string {
   const code = at === null ? '' : around(bundle.text, at);
+  return explainRequire(message, code) ?? `${message}${suggestFix(message, bundle, code)}`;
+}
+
+/** V8 names the expression that the bundler writes for `require`, which the author does not find in the file. */
+function explainRequire(message: string, code: string): string | null {
+  if (!/^\(0 , globalThis\.require\) is not a function/.test(message)) return null;
+  const required = new Set(
+    [...code.matchAll(/globalThis\.require\)\(["']([^"'\n]{1,200})["']\)/g)].map((match) => match[1]),
+  );
+  const [name] = required.size === 1 ? required : [];
+  const what = name === undefined ? 'what the library requires' : `“${name}”`;
+  return `require is not a function. Plugins have no require: bundle ${what} into this file, too, as esbuild does with --bundle`;
+}
+
+function suggestFix(message: string, bundle: BuiltBundle, code: string): string {
   const hostMember = readHostMember(message, code);
   if (hostMember !== null) return `. ${explainHostMember(hostMember)}`;
   const name = readSubject(message, code);

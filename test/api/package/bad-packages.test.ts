@@ -673,6 +673,16 @@ const similar: Record<string, [Files, Expected]> = {
     withIndex("import './vendor/a.js';", { 'vendor/a.js': 'process.cwd();' }),
     { path: 'vendor/a.js', line: 1, message: /Plugins have no process: use host\.settings/ },
   ],
+  'a library that requires another one': [
+    withIndex("import './vendor/a.js';", {
+      'vendor/a.js': '(function (f) { module.exports = f(require("moment")); })((moment) => moment);',
+    }),
+    {
+      path: 'vendor/a.js',
+      line: 1,
+      message: /^require is not a function\. Plugins have no require: bundle “moment” into this file/,
+    },
+  ],
   'fetch in a library, without a host': [
     withIndex("import './vendor/a.js';", { 'vendor/a.js': 'fetch("https://example.com");' }),
     { path: 'vendor/a.js', line: 1, message: /Plugins have no fetch: declare the capability host\.http:/ },
