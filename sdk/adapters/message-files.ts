@@ -120,7 +120,7 @@ export const describeFiles = (files: readonly MessageFile[]): string =>
 
 /** The file at an address, or the bytes in a `data:` address. @throws URIError */
 export function readAddress(address: string): Pick<MessageFile, 'data' | 'url'> & { readonly mediaType?: string } {
-  const inline = /^data:([^;,]*)([^,]*),(.*)$/is.exec(cleanHead(address));
+  const inline = /^data:([^;,]*)((?:;[^,]*)?),(.*)$/is.exec(cleanHead(address));
   if (!inline) return { url: address };
   const [, mediaType = '', parameters = '', content = ''] = inline;
   const data = /;base64$/i.test(parameters) ? content : encodeText(decodeURIComponent(content));

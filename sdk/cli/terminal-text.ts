@@ -12,7 +12,8 @@ export const quoteForShell = (word: string): string =>
   /^[\w./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 
 /** Makes one line of a text, for a place where a second line could pass as a line of the program. */
-export const toOneLine = (text: string): string => text.replace(/\s*[\r\n]+\s*/g, ' ');
+export const toOneLine = (text: string): string =>
+  text.replace(/\s+/g, (space) => (/[\r\n]/.test(space) ? ' ' : space));
 
 /** Indents all lines but the first, so that none looks like a line of the command. */
 export const indentLines = (text: string): string => text.replace(/\r?\n/g, '\n    ');
