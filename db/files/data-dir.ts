@@ -13,6 +13,13 @@ const POLL_MS = 50;
 /** Codes of a disk, or of a user's share of it, without room. */
 const FULL = ['ENOSPC', 'EDQUOT'];
 
+/** Why this user may not write a file although the user owns it, and what to do, by the code of the error. */
+const REFUSALS: Readonly<Record<string, string>> = {
+  EROFS: 'the file system is read-only. Mount it for writing',
+  EPERM:
+    'it is immutable or append-only, or a security policy protects it. Run chattr -i -a on it as root, or change the policy',
+};
+
 /**
  * Folder in `DATA_DIR` of files of workspaces that are being written: below `workspaces`, so that a rename from it works when a file system
  * is mounted there. The id of an account does not begin with a dot.
@@ -42,9 +49,10 @@ export async function makeDataDir(dataDir: string): Promise<void> {
   try {
     await writeFile(probe, '1', { mode: 0o600 });
   } catch (error) {
-    const remedy = isDiskFull(error) ? 'make room there' : 'run this as its owner';
+    const code = readCode(error);
+    const remedy = REFUSALS[code] ?? (isDiskFull(error) ? 'make room there' : 'run this as its owner');
     throw new Error(
-      `DATA_DIR ${dataDir} cannot be written (${readCode(error)}): ${remedy}, or set DATA_DIR to a folder that this user can write.`,
+      `DATA_DIR ${dataDir} cannot be written (${code}): ${remedy}, or set DATA_DIR to a folder that this user can write.`,
     );
   } finally {
     await rm(probe, { force: true }).catch(() => undefined);
@@ -157,7 +165,7 @@ export async function syncPath(path: string): Promise<void> {
  * @throws Error; `explainDenied` explains it if this user may not use the file
  */
 export function tryLock(path: string): DataDirLock | null {
-  refuseDenied(existsSync(path) ? path : dirname(path));
+  refuseDenied(path);
   // Not an import: the command line uses other functions of this file, also on a Node that has no SQLite.
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite');
   const file = new DatabaseSync(path, { open: false, timeout: 0 });
@@ -184,13 +192,21 @@ export function tryLock(path: string): DataDirLock | null {
 /**
  * SQLite locks a file that this user may only read as a reader, beside others, and does not say why it cannot open one.
  *
- * @throws Error that `explainDenied` explains
+ * @throws Error that says what to do, or that `explainDenied` explains
  */
 function refuseDenied(path: string): void {
+  const place = existsSync(path) ? path : dirname(path);
   try {
-    accessSync(path, constants.R_OK | constants.W_OK);
+    accessSync(place, constants.R_OK | constants.W_OK);
   } catch (error) {
-    if (readCode(error) === 'EACCES') throw error;
+    const code = readCode(error);
+    if (code === 'EACCES') throw error;
+    const refusal = REFUSALS[code];
+    if (refusal === undefined) return;
+    throw new Error(
+      `The file ${path} cannot be locked, because ${place} cannot be written (${code}): ${refusal}, or use another folder.`,
+      { cause: error },
+    );
   }
 }
 

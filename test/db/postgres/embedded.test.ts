@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFile, copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { type AddressInfo, createServer, type Server } from 'node:net';
@@ -6,9 +6,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { Client } from 'pg';
 import t from 'tap';
-import { DataDirInUseError, lockDataDir } from '../../../db/files/data-dir.ts';
+import { DataDirInUseError, lockDataDir, makeDataDir, tryLock } from '../../../db/files/data-dir.ts';
 import { findEmbedded, hasEmbedded, startEmbedded } from '../../../db/postgres/embedded.ts';
 import { operator } from '../../deploy/operator-command.ts';
 import { mountSmallDisk, NO_DISK } from '../../fixtures/small-disk.ts';
@@ -16,6 +17,7 @@ import { eventually } from '../../runner/eventually.ts';
 import { type Teardown, temporaryFolder } from '../../runner/harness.ts';
 import { amount, isSoak, soakTest } from '../../runner/soak.ts';
 
+const run = promisify(execFile);
 const HOLDER = fileURLToPath(new URL('./embedded-holder.ts', import.meta.url));
 /** PostgreSQL dies of its parent's death within this time, milliseconds; by then a loaded machine has come round too. */
 const DEATH_MS = 20_000;
@@ -116,6 +118,46 @@ t.test('a lock that cannot be opened is named, with what to do', async (t) => {
   await mkdir(join(dataDir, 'lock'));
   await t.rejects(lockDataDir(dataDir, 'service'), {
     message: `The file ${dataDir}/lock cannot be locked (unable to open database file): it must be a file, on a file system that has locks.`,
+  });
+});
+
+t.test('a lock on a read-only file system is refused, with what to do', async (t) => {
+  const disk = await mountSmallDisk(t, 1);
+  if (disk === null) {
+    t.ok(true, 'a read-only disk', { skip: NO_DISK });
+    return;
+  }
+  const { folder, makeReadOnly } = disk;
+  const lock = join(folder, 'lock');
+  const refuse = (place: string) =>
+    t.throws(() => tryLock(lock), {
+      message: `The file ${lock} cannot be locked, because ${place} cannot be written (EROFS): the file system is read-only. Mount it for writing, or use another folder.`,
+    });
+  await makeReadOnly();
+  refuse(folder);
+  await run('mount', ['-o', 'remount,rw', folder]);
+  tryLock(lock)?.release();
+  await makeReadOnly();
+  refuse(lock);
+  await t.rejects(makeDataDir(folder), {
+    message: /cannot be written \(EROFS\): the file system is read-only\. Mount it/,
+  });
+});
+
+t.test('a lock that is immutable is refused, with what to do', async (t) => {
+  const lock = join(await temporaryFolder(t), 'lock');
+  tryLock(lock)?.release();
+  const isImmutable = await run('chattr', ['+i', lock]).then(
+    () => true,
+    () => false,
+  );
+  if (!isImmutable) {
+    t.ok(true, 'an immutable file', { skip: 'this user may not make a file immutable' });
+    return;
+  }
+  t.teardown(() => run('chattr', ['-i', lock]));
+  t.throws(() => tryLock(lock), {
+    message: `The file ${lock} cannot be locked, because ${lock} cannot be written (EPERM): it is immutable or append-only, or a security policy protects it. Run chattr -i -a on it as root, or change the policy, or use another folder.`,
   });
 });
 
