@@ -1,9 +1,10 @@
 /** Stores tokens between commands, in one file of the user's configuration folder that only the user can read. */
-import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { makeFolder } from '../files/make-folder.ts';
-import { CommandError } from './failure.ts';
+import { PRIVATE_FILE, replaceFile } from '../files/replace-file.ts';
+import { CommandError, isDiskFull } from './failure.ts';
 
 const DEFAULT_URL = 'http://localhost:4000';
 
@@ -74,20 +75,18 @@ export class Accounts {
     }
   }
 
-  /** Says what to do where the user has no access to the folder; other errors stay as they are. */
+  /** Says what to do where the user has no access to the folder or its disk is full; other errors stay as they are. */
   #toAccessError(error: NodeJS.ErrnoException, action: 'read from' | 'stored in'): Error {
-    if (!NO_ACCESS.has(error.code ?? '')) return error;
+    const isFull = isDiskFull(error);
+    if (!isFull && !NO_ACCESS.has(error.code ?? '')) return error;
     const advice = 'set XDG_CONFIG_HOME to a folder that you can write to, or set BULKHEAD_URL and BULKHEAD_TOKEN';
-    return new CommandError('failed', `Tokens cannot be ${action} ${dirname(this.path)}: ${advice}.`);
+    const room = isFull ? ' (its disk is full): make room there,' : ':';
+    return new CommandError('failed', `Tokens cannot be ${action} ${dirname(this.path)}${room} ${advice}.`);
   }
 
   async #replaceFile(stored: StoredAccounts): Promise<void> {
     await makeFolder(dirname(this.path));
-    // Renaming is atomic: a command that is killed leaves the old file or the new one.
-    const temporary = `${this.path}.${process.pid}`;
-    await writeFile(temporary, `${JSON.stringify(stored, null, 2)}\n`, { mode: 0o600 });
-    await chmod(temporary, 0o600);
-    await rename(temporary, this.path);
+    await replaceFile(this.path, `${JSON.stringify(stored, null, 2)}\n`, PRIVATE_FILE);
   }
 }
 

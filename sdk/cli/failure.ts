@@ -1,4 +1,5 @@
 /** Maps every error of a command to a code, a message and an exit code. */
+import { tmpdir } from 'node:os';
 import { formatLocation, type ProblemLocation } from '../contract/errors.ts';
 import { BulkheadError, ConnectionLostError, isOutage, readErrorCode } from '../session/transport.ts';
 import type { Paint } from './output.ts';
@@ -104,6 +105,11 @@ export function toFailure(error: unknown, url: string, isTokenOfEnvironment = fa
   }
   if (isUnreachable(error)) return createUnreachableError(url, null, error);
   if (error instanceof Error && error.name === 'AbortError') return INTERRUPTED;
+  if (isDiskFull(error)) {
+    // The system does not say which file was written. All others are explained where they are written.
+    const message = `The disk of ${tmpdir()} is full: make room there, or set TMPDIR to a folder that has room.`;
+    return { code: 'failed', message, exit: 'failed', errors: [] };
+  }
   return {
     code: 'failed',
     message: error instanceof Error ? error.message : String(error),
@@ -111,6 +117,10 @@ export function toFailure(error: unknown, url: string, isTokenOfEnvironment = fa
     errors: [],
   };
 }
+
+/** Whether the system refused to write because a disk, or the user's quota of it, is used up. */
+export const isDiskFull = (error: unknown): boolean =>
+  error instanceof Error && ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
 
 /** Formats a failure as lines: one for each fault of a package, or its message. */
 export function formatFaults({ message, errors }: Pick<Failure, 'message' | 'errors'>, paint: Paint): string[] {

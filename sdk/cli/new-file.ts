@@ -1,14 +1,15 @@
 /** Writes the files of a package that a command creates. */
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { makeFolder } from '../files/make-folder.ts';
+import { replaceFile } from '../files/replace-file.ts';
 import { CommandError } from './failure.ts';
 
 /** The user's umask limits it. */
 const SHARED = 0o777;
 
 /**
- * Writes a file, and the folders above it that are missing.
+ * Writes a file, and the folders above it that are missing. If that fails, it leaves the file that was there before, or none.
  *
  * @param flag as for `open`
  * @throws CommandError with what to do
@@ -16,12 +17,22 @@ const SHARED = 0o777;
 export async function writeNewFile(path: string, content: string | Uint8Array, flag: 'w' | 'wx'): Promise<void> {
   try {
     await makeFolder(dirname(path), SHARED);
-    await writeFile(path, content, { flag });
+    await (flag === 'w' ? replaceFile(path, content) : createFile(path, content));
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     throw new CommandError(
       'failed',
       `${path} cannot be written (${code ?? message}). Pass a folder in which you can create files, on a disk with room.`,
     );
+  }
+}
+
+async function createFile(path: string, content: string | Uint8Array): Promise<void> {
+  try {
+    await writeFile(path, content, { flag: 'wx' });
+  } catch (error) {
+    const isOfOther = (error as NodeJS.ErrnoException).code === 'EEXIST';
+    if (!isOfOther) await rm(path, { force: true }).catch(() => undefined);
+    throw error;
   }
 }

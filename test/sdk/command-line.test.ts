@@ -1,7 +1,7 @@
 /** `bulkhead` itself: templates, numbers, help, completion, and how it answers programs. */
 import { execFile } from 'node:child_process';
 import { rmSync, writeFileSync } from 'node:fs';
-import { mkdir, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises';
 import type { RequestListener } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { dirname, join } from 'node:path';
@@ -29,6 +29,7 @@ import { MIB, PACKAGE_FILES_MAX, PACKAGE_MAX_BYTES } from '../../sdk/contract/li
 import { connect } from '../../sdk/session/session.ts';
 import { BulkheadError } from '../../sdk/session/transport.ts';
 import { listenOn, serve } from '../fixtures/listening-server.ts';
+import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { whyMissing } from '../runner/programs.ts';
 import { amount, isSoak } from '../runner/soak.ts';
@@ -189,6 +190,46 @@ t.test('a package that cannot be written ends its command, whatever the file sys
     t.match(await bulkhead(['init', place, '--template', 'tool'], { folder }), { code: 1, stderr });
     if (code === 'ENOENT') t.match(await bulkhead(['import-skills', 'skills', place], { folder }), { code: 1, stderr });
   }
+});
+
+const disk = await mountSmallDisk(t, 1);
+t.test('on a full disk, commands say so and leave what was there before', { skip: !disk && NO_DISK }, async (t) => {
+  if (!disk) return;
+  const folder = join(disk.folder, 'weather');
+  await mkdir(folder);
+  const own = `${JSON.stringify({ name: 'weather', note: 'mine'.repeat(2_000) })}\n`;
+  await writeFile(join(folder, 'package.json'), own);
+  const accounts = new Accounts({ XDG_CONFIG_HOME: disk.folder });
+  await accounts.save('http://localhost:4000', { token: 'first', name: 'ann' });
+  await disk.fill();
+  t.match(await bulkhead(['init', '--template', 'tool'], { folder }), {
+    code: 1,
+    stderr: /weather\/readme\.md cannot be written \(ENOSPC\)\. Pass a folder in which/,
+  });
+  t.same(await readdir(folder), ['package.json']);
+  t.equal(await readFile(join(folder, 'package.json'), 'utf8'), own);
+  await t.rejects(accounts.save('http://localhost:4000', { token: 'x'.repeat(5_000), name: 'bob' }), {
+    message: `Tokens cannot be stored in ${disk.folder}/bulkhead (its disk is full): make room there, set XDG_CONFIG_HOME to a folder that you can write to, or set BULKHEAD_URL and BULKHEAD_TOKEN.`,
+  });
+  t.match(await accounts.find('http://localhost:4000'), { token: 'first', name: 'ann' });
+  t.same(await readdir(join(disk.folder, 'bulkhead')), ['accounts.json']);
+  const full = await writeFile(join(folder, 'any'), 'x'.repeat(5_000)).catch((error: unknown) => error);
+  t.match(toFailure(full, ''), { exit: 'failed', message: /^The disk of \S+ is full: make room there, or set TMPDIR/ });
+  await rm(join(folder, 'any'));
+  await disk.empty();
+  t.match(await bulkhead(['init', '--template', 'tool'], { folder }), { code: 0 });
+  t.match(JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')), { bulkhead: { slug: 'weather' } });
+});
+
+t.test('init replaces what a link to package.json leads to, and keeps its mode', async (t) => {
+  const folder = await temporaryFolder(t);
+  await mkdir(join(folder, 'weather'));
+  const shared = join(folder, 'shared.json');
+  await writeFile(shared, '{"name":"weather"}', { mode: 0o640 });
+  await symlink(shared, join(folder, 'weather/package.json'));
+  t.match(await bulkhead(['init', '--template', 'tool'], { folder: join(folder, 'weather') }), { code: 0 });
+  t.match(JSON.parse(await readFile(shared, 'utf8')), { bulkhead: { slug: 'weather' } });
+  t.equal((await stat(shared)).mode & 0o777, 0o640);
 });
 
 t.test('import-skills names everything that it leaves out, each on one line', async (t) => {

@@ -1,5 +1,5 @@
 /** `bulkhead init`: writes a new package from a template. */
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join, posix, relative, resolve } from 'node:path';
 import { label } from '../../contract/manifest.ts';
 import type { Command, ParsedArgs } from '../command.ts';
@@ -49,7 +49,7 @@ export const init: Command = {
     const files = renderTemplate(template, name, slug);
     await refuseOverwriting(folder, Object.keys(files));
     const change = await mergePackageJson(folder, files, slug);
-    for (const [path, text] of Object.entries(files)) await writeNewFile(join(folder, path), text, 'w');
+    await writeFiles(folder, files, change !== null);
     const { output } = context;
     const place = relative(context.folder, folder);
     const created = Object.keys(files).filter((path) => path !== 'package.json' || change === null);
@@ -65,6 +65,24 @@ export const init: Command = {
     return { folder, slug, name, template: template.name, files: Object.keys(files) };
   },
 };
+
+/**
+ * Writes the files, or none: those of an attempt that failed would make the next one refuse to overwrite them.
+ *
+ * @param hasPackageJson whether package.json is the user's own, which stays
+ */
+async function writeFiles(folder: string, files: Record<string, string>, hasPackageJson: boolean): Promise<void> {
+  const written: string[] = [];
+  try {
+    for (const [path, text] of Object.entries(files)) {
+      await writeNewFile(join(folder, path), text, 'w');
+      if (path !== 'package.json' || !hasPackageJson) written.push(join(folder, path));
+    }
+  } catch (error) {
+    await Promise.all(written.map((path) => rm(path, { force: true }).catch(() => undefined)));
+    throw error;
+  }
+}
 
 async function chooseTemplate(
   context: Context,
