@@ -59,7 +59,7 @@ const HOST_FAULTS: readonly (readonly [RegExp, string])[] = [
   [/^$/, 'the host is missing'],
   [/:\/\//, 'leave out the scheme; only the name of the host is declared'],
   [/[/?#]/, 'leave out the path; only the name of the host is declared'],
-  [/^(?:\d+(?:\.\d+){3}(?::\d+)?|.*:.*:.*)$/, 'an IP address cannot be declared, only the name of a host'],
+  [/^\d+(?:\.\d+){3}(?::\d+)?$|:.*:/s, 'an IP address cannot be declared, only the name of a host'],
   [/:/, 'leave out the port; only the name of the host is declared'],
   [/^\*$|^.+\*|\*(?!\.)/, '“*” stands only in front of a name, for all hosts below it'],
   [/[^\x21-\x7e]/, 'write the name in ASCII, with xn-- for other letters'],

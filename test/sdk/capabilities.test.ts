@@ -148,3 +148,14 @@ t.test('a capability that cannot be declared is refused with the rule that it br
   t.equal(findSecretUseFault('http:api.example.com'), null);
   t.end();
 });
+
+t.test('the fault of a host of many colons is found in linear time', (t) => {
+  // Took minutes of processor time when the expression tried every pair of colons.
+  const host = `${'0:'.repeat(8_000)}\n`;
+  t.match(findCapabilityFault(`host.http:${host}`), /an IP address cannot be declared/);
+  t.match(findSecretUseFault(`http:${host}`), /an IP address cannot be declared/);
+  for (const address of ['1.2.3.4', '1.2.3.4:80', '::1', '[2001:db8::1]:80'])
+    t.match(findCapabilityFault(`host.http:${address}`), /an IP address cannot be declared/, address);
+  t.match(findCapabilityFault('host.http:api.example.com:80'), /leave out the port/);
+  t.end();
+});
