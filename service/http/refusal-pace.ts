@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { TokenBucket } from '../timing/token-bucket.ts';
+import { findConnectionsMax } from './connection-limits.ts';
 
 interface PaceOptions {
   /** Refusals that are answered at once. */
@@ -13,14 +14,25 @@ interface PaceOptions {
   readonly waitingMax: number;
 }
 
-const DEFAULTS: PaceOptions = { burst: 100, perSecond: 50, pauseMs: 5 * SECOND, waitingMax: 1_000 };
+/**
+ * Share of the connections of a server for refusals that wait, those of webhooks and of other requests each: the rest is for requests that
+ * are served. With 10,000 connections, 2,500 clients that try again at once make 500 connections a second.
+ */
+const SHARE_OF_CONNECTIONS = 0.25;
+
+const createDefaults = (): PaceOptions => ({
+  burst: 100,
+  perSecond: 50,
+  pauseMs: 5 * SECOND,
+  waitingMax: Math.floor(findConnectionsMax() * SHARE_OF_CONNECTIONS),
+});
 
 export class RefusalPace {
   readonly #options: PaceOptions;
   readonly #bucket: TokenBucket;
   #waiting = 0;
 
-  constructor(options: PaceOptions = DEFAULTS) {
+  constructor(options = createDefaults()) {
     this.#options = options;
     this.#bucket = new TokenBucket(options);
   }
