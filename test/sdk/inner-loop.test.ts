@@ -591,6 +591,27 @@ function startPlain(test: Test, folder: string, more: Readonly<Record<string, st
   return { output, code, interrupt: () => stop.abort() };
 }
 
+t.test('dev: says at its end that a plugin which it installed keeps running the draft', async (t) => {
+  const folder = await writePackage('kept', 1);
+  const endDev = async (): Promise<string> => {
+    const { output, code, interrupt } = startPlain(t, folder);
+    await eventually(() => output.join('').includes('Watching'));
+    interrupt();
+    t.equal(await code, 0, output.join(''));
+    return output.join('');
+  };
+  const kept =
+    'kept keeps running the draft. To run published versions, run `bulkhead install kept --latest`; to remove it, `bulkhead uninstall kept`.\n';
+  t.match(await endDev(), kept, 'installed by it');
+  t.match(await endDev(), kept, 'followed the draft before');
+  const removed = startPlain(t, folder);
+  await eventually(() => removed.output.join('').includes('Watching'));
+  t.equal(await start(t, ['uninstall', 'kept', '--yes']).code, 0);
+  removed.interrupt();
+  t.equal(await removed.code, 0);
+  t.notMatch(removed.output.join(''), 'keeps running');
+});
+
 soakTest(t, 'dev: prints a warning when a save brings it, not at every save', async (t) => {
   const folder = await writePackage('warned', 1);
   const { body: plugin } = await ian.post('/plugins', { slug: 'warned', displayName: 'Warned' });

@@ -17,6 +17,8 @@ const PORT_MAX = 65_535;
 const RESTORE_TIMEOUT_MS = 10_000;
 /** The part of it in which the version that ran before may start; the rest is for the last request. Milliseconds. */
 const RESTORE_START_MS = 8_000;
+/** The time in which the service must say whether an installation without an earlier version follows the draft. Milliseconds. */
+const LOOK_TIMEOUT_MS = 2_000;
 
 export const dev: Command = {
   name: 'dev',
@@ -53,21 +55,22 @@ export const dev: Command = {
   },
 };
 
-/** Moves the installation back to what it ran before `dev`. Prints what it runs now; never rejects. */
+/** Moves the installation back to what it ran before `dev`. Prints what it runs now, also if that is the draft; never rejects. */
 async function restoreVersion(context: Context, draft: Draft): Promise<void> {
   const { output } = context;
   const { slug, restoreCommand } = draft;
-  if (restoreCommand === null) return;
   const onMove = (): void =>
     // A second Ctrl-C ends the process at once, perhaps with the installation pinned to the version that ran before.
     output.printNote(`Moving ${slug} back from the draft. If you interrupt that, run \`${restoreCommand}\`.`);
   try {
     const { url, token } = await context.getRest();
     // Ctrl-C has aborted the signal of the command's own requests.
-    const rest = new Rest({ url, token, signal: AbortSignal.timeout(RESTORE_TIMEOUT_MS) });
+    const timeoutMs = restoreCommand === null ? LOOK_TIMEOUT_MS : RESTORE_TIMEOUT_MS;
+    const rest = new Rest({ url, token, signal: AbortSignal.timeout(timeoutMs) });
     const restored = await draft.restore(rest, AbortSignal.timeout(RESTORE_START_MS), onMove);
     if (restored) output.printLine(describeRestored(slug, restored));
   } catch (error) {
+    if (restoreCommand === null) return;
     const { message } = await context.explainError(error);
     output.printNote(`${slug} was not moved back from the draft: ${message} Run \`${restoreCommand}\`.`);
   }
@@ -75,6 +78,8 @@ async function restoreVersion(context: Context, draft: Draft): Promise<void> {
 
 function describeRestored(slug: string, { installation, outcome }: RestoreResult): string {
   if (installation === null) return `${slug} was uninstalled while \`dev\` ran.`;
+  if (outcome === 'draft')
+    return `${slug} keeps running the draft. To run published versions, run \`bulkhead install ${slug} --latest\`; to remove it, \`bulkhead uninstall ${slug}\`.`;
   const state = describeInstallation(installation, outcome === 'previous');
   if (outcome !== 'left') return state;
   return `${slug} keeps the policy ${installation.versionPolicy}, which was chosen while \`dev\` ran. ${state}`;

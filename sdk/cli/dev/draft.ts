@@ -46,9 +46,9 @@ export interface RestoreResult {
   readonly installation: Installation | null;
   /**
    * `previous`: it runs the version that it ran before the draft. `other`: another one. `left`: the user has chosen another policy
-   * than Draft meanwhile, which stays.
+   * than Draft meanwhile, which stays. `draft`: it was new or followed the draft before `dev`, and still follows it.
    */
-  readonly outcome: 'previous' | 'other' | 'left';
+  readonly outcome: 'previous' | 'other' | 'left' | 'draft';
 }
 interface DraftOptions {
   readonly folder: string;
@@ -248,10 +248,13 @@ export class Draft {
    * @param rest a client that an interrupted command may still use
    * @param signal ends the wait for the version to start
    * @param onMove called before it is moved
-   * @returns null if it ran the draft before, or is new, or has never followed the draft
+   * @returns null if it does not follow the draft, and `dev` has not moved it
    */
   async restore(rest: Rest, signal: AbortSignal, onMove: () => void): Promise<RestoreResult | null> {
-    if (!this.#replaced) return null;
+    if (!this.#replaced) {
+      const current = this.#installation && (await readInstallation(rest, this.#installation.id));
+      return current?.versionPolicy === 'Draft' ? { installation: current, outcome: 'draft' } : null;
+    }
     const { id, versionPolicy, pinnedVersionId, currentVersionId } = this.#replaced;
     const current = await readInstallation(rest, id);
     // The request that makes it follow the draft failed.
