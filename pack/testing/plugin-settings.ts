@@ -1,4 +1,4 @@
-/** The settings and secrets that a test gives a plugin. */
+/** Checks what a test gives a plugin: options, settings and secrets. */
 import { findMissingConfiguration, type Manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
 import type { PluginOptions } from '../../sdk/testing/testing.ts';
 
@@ -32,4 +32,10 @@ function refuseUnknown(kind: string, given: readonly string[], known: Readonly<R
   if (unknown === undefined) return;
   const names = Object.keys(known).join(', ') || 'none';
   throw new Error(`${kind}: ${unknown} is not in readme.md, which has ${names}: declare it there.`);
+}
+
+/** @throws Error that names the fields there are: code without types would have a misspelt one ignored */
+export function refuseUnknownFields(what: string, given: object, known: readonly string[]): void {
+  const unknown = Object.keys(given).find((key) => !known.includes(key));
+  if (unknown !== undefined) throw new Error(`${what} has no field ${unknown}; it has ${known.join(', ')}.`);
 }

@@ -26,7 +26,7 @@ import { findSummaryFault } from '../../supervisor/sessions/summary-faults.ts';
 import { failedTool, readToolResult } from '../../supervisor/sessions/tool-results.ts';
 import type { BorrowedSandbox } from '../local-sandbox.ts';
 import { PluginProcess, type ProcessOptions } from './plugin-process.ts';
-import { resolvePluginSettings } from './plugin-settings.ts';
+import { refuseUnknownFields, resolvePluginSettings } from './plugin-settings.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 export interface Opened extends BorrowedSandbox, ProcessOptions {
@@ -307,7 +307,21 @@ function foldHook(hook: HookName, context: Fields, answer: LinkResult) {
   };
 }
 
+const REQUEST_FIELDS = {
+  method: true,
+  headers: true,
+  body: true,
+  query: true,
+  channelId: true,
+  routingId: true,
+  deliveryId: true,
+  attempt: true,
+  receivedAt: true,
+} as const satisfies Record<keyof VendorRequest, true>;
+
 function toDelivery(request: VendorRequest) {
+  // The plugin's own request has `bodyText` and `bodyBytes`: ignored, the signature of an empty body would be wrong.
+  refuseUnknownFields('the request', request, Object.keys(REQUEST_FIELDS));
   const { method = 'POST', headers = {}, body = '', query = '' } = request;
   const { channelId = 'channel-1', routingId = 'routing-1', deliveryId = randomUUID(), attempt = 1 } = request;
   const { receivedAt = new Date().toISOString() } = request;

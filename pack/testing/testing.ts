@@ -12,13 +12,23 @@ import type { openPlugin as Declared, OpenPlugin, PluginOptions } from '../../sd
 import { buildLocally, type LocalBuild } from '../local-build.ts';
 import { startIntrospector } from '../local-introspection.ts';
 import { type BorrowedSandbox, borrowSandbox } from '../local-sandbox.ts';
-import { resolvePluginSettings } from './plugin-settings.ts';
+import { refuseUnknownFields, resolvePluginSettings } from './plugin-settings.ts';
 import { RunningPlugin } from './running-plugin.ts';
 import { ScriptedHost } from './scripted-host.ts';
 
 export { PluginError } from './plugin-error.ts';
 
+const OPTIONS = {
+  grants: true,
+  settings: true,
+  secrets: true,
+  host: true,
+  agent: true,
+  session: true,
+} as const satisfies Record<keyof PluginOptions, true>;
+
 export const openPlugin: typeof Declared = async (folder: string, options: PluginOptions = {}): Promise<OpenPlugin> => {
+  refuseUnknownFields('the second argument', options, Object.keys(OPTIONS));
   const { slug, files } = await readPackageFolder(process.cwd(), folder);
   const borrowed = await borrowSandbox();
   try {

@@ -544,6 +544,19 @@ t.test('an incomplete or wrong script fails with one sentence', async (t) => {
   );
 });
 
+t.test('a request or an option with an unknown field is refused with those there are', async (t) => {
+  const folder = await write(t, 'channel.receive = () => undefined; channel.handshake = () => undefined;');
+  await using plugin = await openPlugin(folder);
+  // The plugin's own request has this field.
+  const request = { bodyText: '{}' } as never;
+  const message = /^the request has no field bodyText; it has method, headers, body, query/;
+  await t.rejects(plugin.receive(request), { message });
+  await t.rejects(plugin.handshake(request), { message });
+  await t.rejects(openPlugin(folder, { secret: { key: 'x' } } as never), {
+    message: 'the second argument has no field secret; it has grants, settings, secrets, host, agent, session.',
+  });
+});
+
 t.test('an invalid package is rejected with messages and locations', async (t) => {
   await t.rejects(openPlugin(join(await temporaryFolder(t), 'none')), { message: /There is no folder/ });
   const misspelt = await write(t, 'middleware.systemPromt = () => "x";');
