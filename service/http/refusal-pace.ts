@@ -1,5 +1,6 @@
 /** Slows down clients that are refused and try again at once: their connections would keep the process and the machine busy. */
 import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { TokenBucket } from '../timing/token-bucket.ts';
 import { findConnectionsMax } from './connection-limits.ts';
@@ -44,19 +45,42 @@ export class RefusalPace {
       send();
       return;
     }
-    const { req, socket } = response;
+    const { req } = response;
     this.#waiting += 1;
-    socket?.pause();
+    // Not the socket of the response: it has none while another answer of its connection is sent, such as a stream.
+    const resume = pauseReading(req.socket);
     // Drops what was read of the body: thousands of tiny chunks take a hundred times their size in memory.
     req.resume();
-    // To resume a request is to resume its socket, later in the same turn of the event loop. A pause in the next turn would be too
-    // late: libuv reads up to 32 chunks of 64 KiB from a socket in one turn.
-    const pause = (): void => void socket?.pause();
-    socket?.on('resume', pause);
     setTimeout(() => {
       this.#waiting -= 1;
-      socket?.off('resume', pause).resume();
+      resume();
       send();
     }, pauseMs).unref();
   }
+}
+
+interface Pause {
+  /** Refusals that wait: a client may send several requests without waiting for their answers. */
+  refusals: number;
+  again(): void;
+}
+
+const pauses = new WeakMap<Socket, Pause>();
+
+/** @returns reads again, unless another refusal of the connection waits */
+function pauseReading(socket: Socket): () => void {
+  const pause = pauses.get(socket) ?? { refusals: 0, again: () => void socket.pause() };
+  if (pause.refusals === 0) {
+    pauses.set(socket, pause);
+    // To resume a request is to resume its socket, later in the same turn of the event loop. A pause in the next turn would be too
+    // late: libuv reads up to 32 chunks of 64 KiB from a socket in one turn.
+    socket.on('resume', pause.again).pause();
+  }
+  pause.refusals += 1;
+  return () => {
+    pause.refusals -= 1;
+    if (pause.refusals > 0) return;
+    pauses.delete(socket);
+    socket.off('resume', pause.again).resume();
+  };
 }

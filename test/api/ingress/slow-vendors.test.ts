@@ -124,6 +124,32 @@ t.test('nothing more of a body is read while its refusal waits', async (t) => {
   t.ok(socket.bytesRead <= 192 * KIB, `${socket.bytesRead} bytes`);
 });
 
+t.test('nothing more of a body is read while its refusal waits behind an answer that lasts', async (t) => {
+  const refusals = new RefusalPace({ burst: 0, perSecond: 0.001, pauseMs: 600_000, waitingMax: 20 });
+  const refused: Socket[] = [];
+  const { port } = await serve(t, async (request, response) => {
+    if (request.url === '/lasts') response.write('begun');
+    else {
+      refusals.answer(response, () => t.fail('the refusal waits'));
+      refused.push(request.socket);
+    }
+  });
+  const warned: Error[] = [];
+  const onWarning = (warning: Error) => void warned.push(warning);
+  process.on('warning', onWarning);
+  t.teardown(() => process.off('warning', onWarning));
+  const client = connect(port, '127.0.0.1').on('error', () => undefined);
+  t.teardown(() => client.destroy());
+  const refusedGets = 'GET / HTTP/1.1\r\nhost: x\r\n\r\n'.repeat(12);
+  client.write(`GET /lasts HTTP/1.1\r\nhost: x\r\n\r\n${refusedGets}`);
+  client.write(`POST / HTTP/1.1\r\nhost: x\r\ncontent-length: ${4 * MIB}\r\n\r\n`);
+  client.write(Buffer.alloc(4 * MIB));
+  while (refused.length < 13) await waitForLoop();
+  for (let turns = 0; turns < 20; turns += 1) await waitForLoop();
+  t.ok(Number(refused[0]?.bytesRead) <= 192 * KIB, `${refused[0]?.bytesRead} bytes`);
+  t.same(warned, [], 'Node warns of many listeners');
+});
+
 t.test('a request whose client leaves before the answer is counted', async (t) => {
   const begin = async (bytes: number) => {
     const arrived = once(progress, 'request');
