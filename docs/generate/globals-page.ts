@@ -53,6 +53,7 @@ export function globalsPage(): string {
     '  Template engines whose functions contain `with` need their strict form: [libraries](libraries.md) names it.',
     '- A bundle may replace a global: `globalThis.Date = …`, `Object.defineProperty(globalThis, …)` or `Object.assign(globalThis, …)`. In other forms,',
     '  such as `Object.assign(root, { Date })` and `root[name] = …`, only `globalThis.Date` changes, and `Date` stays; `({ Date } = fakes)` throws.',
+    '  The members of a global are frozen: instead of `console.debug = …` and `Math.random = …`, write `globalThis.console = { ...console, debug() {} }`.',
     '- Clocks have the resolution of `Date.now()`: one millisecond, in `Temporal.Now` too.',
     '- `RegExp` keeps no last match: `RegExp.$1` and its like do not exist.',
     '- `Error.stackTraceLimit` and `Error.prepareStackTrace` may be assigned and change nothing.',
