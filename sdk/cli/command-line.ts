@@ -59,7 +59,8 @@ export async function runCommandLine(argv: readonly string[], options: CommandLi
     });
   }
   const json = wantsJson(argv);
-  redirectOutput(program, options, json);
+  const advice = adviseOrder(argv);
+  redirectOutput(program, options, { json, advice });
   try {
     await program.parseAsync(argv, { from: 'user' });
     return exitCode;
@@ -68,7 +69,7 @@ export async function runCommandLine(argv: readonly string[], options: CommandLi
     if (error.exitCode === 0) return exitCodes.ok;
     const { printsItems = false } = commands.find(({ name }) => name === argv[0]) ?? {};
     // The message of commander is “(outputHelp)”.
-    const message = error.code === 'commander.help' ? HELP_IS_TEXT : removePrefix(error.message);
+    const message = error.code === 'commander.help' ? HELP_IS_TEXT : `${removePrefix(error.message)}${advice}`;
     const failure = { code: 'usage', message, exit: 'usage', errors: [] } as const;
     // Without `--json`, commander has printed it.
     if (json) printFailure(new Output({ ...options, json, printsItems }), failure);
@@ -84,15 +85,30 @@ function wantsJson(argv: readonly string[]): boolean {
 
 const removePrefix = (message: string): string => message.replace(/^error: /, '');
 
+/** Many programs take their options before the command. @returns what to add to the error; empty: the first word is no such option */
+function adviseOrder([first = '']: readonly string[]): string {
+  const [option = ''] = first.split('=');
+  const isOfCommands = commands.some((command) =>
+    [...(command.options ?? []), ...listCommonOptions(command)].some(({ flags }) =>
+      flags.split(/[\s,]+/).includes(option),
+    ),
+  );
+  return isOfCommands && option.startsWith('-') ? `. Write ${option} after the command.` : '';
+}
+
 /** Keeps commander from calling `process.exit` and from writing to the process's own streams. */
-function redirectOutput(program: Commander, { stdout, stderr }: CommandLineOptions, json: boolean): void {
+function redirectOutput(
+  program: Commander,
+  { stdout, stderr }: CommandLineOptions,
+  { json, advice }: { readonly json: boolean; readonly advice: string },
+): void {
   for (const each of [program, ...program.commands]) {
     each.exitOverride();
     each.configureOutput({
       writeOut: (text) => void stdout.write(text),
       // With `--json`, the message is printed as JSON.
       writeErr: (text) => void (json || stderr.write(text)),
-      outputError: (text, write) => write(removePrefix(text).replace(/\n?$/, '\n')),
+      outputError: (text, write) => write(removePrefix(text).replace(/\n?$/, `${advice}\n`)),
     });
     each.showHelpAfterError('Run it with --help to see its options.');
   }

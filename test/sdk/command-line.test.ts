@@ -615,6 +615,29 @@ t.test('help lists every command and the exit codes', async (t) => {
   t.match(await bulkhead(['check', '--frob']), { code: 2, stderr: /unknown option/ });
 });
 
+t.test('an option before the command is refused with where it belongs', async (t) => {
+  const refused = async (...argv: string[]) => {
+    const { code, stdout, stderr } = await bulkhead(argv);
+    t.equal(code, 2);
+    return stdout + stderr;
+  };
+  t.match(
+    await refused('--url=http://localhost:4000', 'status'),
+    /^unknown option '--url=\S+'\. Write --url after the command\.\nRun it with --help/,
+  );
+  t.match(JSON.parse(await refused('--json', 'status')), {
+    error: { message: "unknown option '--json'. Write --json after the command." },
+  });
+  t.notMatch(await refused('--frob', 'status'), 'after the command');
+  t.notMatch(await refused('status', '--frob'), 'after the command');
+});
+
+t.test('each command that asks can be given -y', (t) => {
+  for (const { name, options = [] } of commands)
+    for (const { flags } of options) if (flags.includes('--yes')) t.equal(flags, '-y, --yes', name);
+  t.end();
+});
+
 t.test('help shows what each command prints and how it is piped', async (t) => {
   const help = async (name: string) => (await bulkhead([name, '--help'])).stdout;
   t.match(await help('login'), /\n {2}npm run -s token -- ann \| bulkhead login --url/);

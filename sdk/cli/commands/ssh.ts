@@ -26,7 +26,7 @@ export const ssh: Command = {
       doc: 'accepted key of the host, as ssh-keygen -lf prints it (repeatable)',
       repeatable: true,
     },
-    { flags: '--yes', doc: 'pin the key that the host shows, without asking' },
+    { flags: '-y, --yes', doc: 'pin the key that the host shows, without asking' },
   ],
   examples: [
     'ssh add web --address web.example.com --user deploy --key ~/.ssh/agents',
