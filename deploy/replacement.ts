@@ -2,6 +2,7 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { isErrorLine } from './error-lines.ts';
 import type { ServiceProcess, Successor } from './service-process.ts';
 
 const MIGRATE = fileURLToPath(new URL('./migrate.ts', import.meta.url));
@@ -50,7 +51,7 @@ async function migrateByNewCode(env: Replacement['env'], signal: AbortSignal): P
     return stdout.trim();
   } catch (error) {
     const lines = String((error as { stderr?: string }).stderr ?? '').split('\n');
-    const reason = lines.find((line) => /Error\b.*:/.test(line)) ?? lines.find((line) => line.trim() !== '');
+    const reason = lines.find(isErrorLine) ?? lines.find((line) => line.trim() !== '');
     throw new Error(`The migrations failed and were rolled back: ${reason ?? (error as Error).message}`);
   }
 }

@@ -14,6 +14,7 @@ import {
   SUCCESSOR_VARIABLE,
 } from '../service/lifecycle/parent.ts';
 import { computeBackoff, LONG_RUN_MS } from './backoff.ts';
+import { isErrorLine } from './error-lines.ts';
 import type { HeldSocket } from './listening-sockets.ts';
 
 /** A process that is not ready within this time has failed to start. Milliseconds. */
@@ -181,7 +182,7 @@ export class ServiceProcess {
       splitLines(input, (line) => {
         // A crash prints its stack and the Node version below the line with the error.
         const isFirst = run.lastError === '' && line.trim() !== '' && !line.startsWith('{');
-        if (/Error\b.*:/.test(line) || isFirst) run.lastError = line;
+        if (isErrorLine(line) || isFirst) run.lastError = line;
         onLine(line);
       });
     }

@@ -7,6 +7,7 @@ import { addDelegation, type Delegation, pageDelegations, removeDelegation } fro
 import { mapPage } from '../../db/postgres/cursors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { label } from '../../sdk/contract/manifest.ts';
+import { removeTrailingSlashes } from '../../sdk/contract/web-addresses.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
@@ -68,7 +69,7 @@ operator configured: see \`isIssuerConfigured\` in the response. Scopes: ${scope
       issuer: z
         .url({ protocol: /^https?$/, error: 'must be an http or https address' })
         .max(ISSUER_MAX_CHARS)
-        .transform((url) => url.replace(/\/+$/, ''))
+        .transform(removeTrailingSlashes)
         .describe('Address of the OpenID Connect issuer of the service’s tokens.'),
       subject: userName.describe('`sub` of the service’s tokens.'),
       scopes: z.array(scope).min(1).max(scopeNames.length).describe('The most that the service may do.'),

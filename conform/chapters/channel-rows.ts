@@ -73,7 +73,7 @@ export const channels: Chapter = {
     ),
     row('404 for an unknown address.', async (run) => {
       const { url } = await channel(run);
-      const response = await fetch(url.replace(/[^/]+$/, 'A'.repeat(22)), { method: 'POST', body: 'x' });
+      const response = await fetch(url.replace(/(?<=\/)[^/]+$/, 'A'.repeat(22)), { method: 'POST', body: 'x' });
       await response.body?.cancel();
       expect(response.status, 404);
     }),

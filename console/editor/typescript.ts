@@ -48,7 +48,7 @@ export function recheckFiles(): void {
 }
 
 function readOptions(text: string): Options {
-  const { compilerOptions } = JSON.parse(text.replaceAll(/^\s*\/\/.*$/gm, '')) as { compilerOptions: Project };
+  const { compilerOptions } = JSON.parse(text.replaceAll(/^[^\S\n]*\/\/.*$/gm, '')) as { compilerOptions: Project };
   const named = Object.entries(compilerOptions).map(([name, value]) => [name, NAMED[name]?.[String(value)] ?? value]);
   return { ...Object.fromEntries(named), lib: compilerOptions.lib.map((name) => `lib.${name}.d.ts`) };
 }

@@ -2,6 +2,7 @@
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { KIB, SECOND } from '../../sdk/contract/limits.ts';
+import { removeTrailingSlashes } from '../../sdk/contract/web-addresses.ts';
 import { type Credentials, encodePath, signRequest } from './aws-signature.ts';
 import { hashBytes } from './blob-cache.ts';
 import { BlobRefusedError, BlobStoreUnavailableError } from './blob-errors.ts';
@@ -76,9 +77,9 @@ const NOTHING = toContent(new Uint8Array());
 export function openBucket(settings: BucketSettings): ObjectStore {
   const { address } = settings;
   const url = new URL(address);
-  const folder = url.pathname.replace(/^\/+|\/+$/g, '');
+  const folder = removeTrailingSlashes(url.pathname.replace(/^\/+/, ''));
   // It may have a path, such as `/storage/v1/s3` of Supabase.
-  const endpoint = settings.endpoint.replace(/\/+$/, '');
+  const endpoint = removeTrailingSlashes(settings.endpoint);
   const locate = (key: string): URL => {
     const path = encodePath(['', url.host, ...(folder === '' ? [] : [folder]), key].join('/'));
     return new URL(`${endpoint}${path}`);

@@ -29,7 +29,7 @@ export async function findBinaries(): Promise<PostgresBinaries> {
   await restoreSymlinks(folder);
   const postgres = join(folder, 'native', 'bin', 'postgres');
   const { stdout } = await run(postgres, ['--version']);
-  const major = /(\d+)(\.\d+)?\s*$/.exec(stdout)?.[1] ?? 'unknown';
+  const major = /(?<!\d)(\d+)(\.\d+)?\s*$/.exec(stdout)?.[1] ?? 'unknown';
   return { initdb: join(folder, 'native', 'bin', 'initdb'), postgres, major };
 }
 

@@ -125,5 +125,5 @@ export function packagePage(): string {
     '',
   ]
     .join('\n\n')
-    .replace(/\n+$/, '\n');
+    .replace(/\n{2}$/, '\n');
 }

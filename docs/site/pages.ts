@@ -92,6 +92,6 @@ export function localAddress(href: string): string {
 /** The names of the examples, in the order of their table. */
 export function exampleNames(): string[] {
   if (!existsSync(join(root, COOKBOOK))) return [];
-  const named = [...readText(COOKBOOK).matchAll(/^\| \[[^\]]+\]\(([a-z0-9-]+)\)/gm)].map(([, name = '']) => name);
+  const named = [...readText(COOKBOOK).matchAll(/^\| \[[^\]\n]+\]\(([a-z0-9-]+)\)/gm)].map(([, name = '']) => name);
   return named.filter(isExample);
 }

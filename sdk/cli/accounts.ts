@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { removeTrailingSlashes } from '../contract/web-addresses.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { PRIVATE_FILE, replaceFile } from '../files/replace-file.ts';
 import { CommandError, isDiskFull } from './failure.ts';
@@ -109,5 +110,5 @@ export function normalizeServiceUrl(address: string): string {
   }
   if (!hasScheme && LOOPBACK.test(url.hostname)) return normalizeServiceUrl(`http://${address}`);
   const { origin, pathname } = url;
-  return `${origin}${pathname.replace(/\/+$/, '').replace(/\/api$/, '')}`;
+  return `${origin}${removeTrailingSlashes(pathname).replace(/\/api$/, '')}`;
 }

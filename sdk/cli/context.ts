@@ -1,5 +1,6 @@
 /** The environment of a command: output, working folder, accounts, and clients of the service. */
 import { addAbortSignal, type Readable } from 'node:stream';
+import { removeTrailingSlashes } from '../contract/web-addresses.ts';
 import { connect, type SessionClient } from '../session/client.ts';
 import {
   AddressError,
@@ -162,7 +163,7 @@ export class Context {
     const url = ownUrl ?? sessionApiUrl;
     if (url && ownUrl === undefined) requireEncryption(service, url);
     if (url) {
-      const address = url.replace(/\/+$/, '');
+      const address = removeTrailingSlashes(url);
       this.#sessionApis.add(address);
       return address;
     }

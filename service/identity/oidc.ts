@@ -3,6 +3,7 @@ import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose';
 import * as errors from 'jose/errors';
 import { createLocalJWKSet } from 'jose/jwks/local';
 import { z } from 'zod';
+import { removeTrailingSlashes } from '../../sdk/contract/web-addresses.ts';
 
 /** An issuer that does not answer within this time is unavailable (503). Milliseconds. */
 const ANSWER_TIMEOUT_MS = 5_000;
@@ -130,7 +131,7 @@ class IssuerCache {
 
 async function fetchKeys(address: string): Promise<Omit<Known, 'at'>> {
   const { issuer, jwks_uri } = await discoverIssuer(address, discovery);
-  if (issuer.replace(/\/+$/, '') !== address) throw new Error(`the discovery document names the issuer ${issuer}`);
+  if (removeTrailingSlashes(issuer) !== address) throw new Error(`the discovery document names the issuer ${issuer}`);
   const keys = keySet.parse(await fetchJson(jwks_uri));
   return { issuer, find: createLocalJWKSet(keys as JSONWebKeySet) };
 }
@@ -143,7 +144,7 @@ async function fetchKeys(address: string): Promise<Omit<Known, 'at'>> {
  * @throws Error when the issuer does not answer, or a field is missing
  */
 export async function discoverIssuer<Facts>(issuer: string, facts: z.ZodType<Facts>): Promise<Facts> {
-  return facts.parse(await fetchJson(`${issuer.replace(/\/+$/, '')}/.well-known/openid-configuration`));
+  return facts.parse(await fetchJson(`${removeTrailingSlashes(issuer)}/.well-known/openid-configuration`));
 }
 
 async function fetchJson(url: string): Promise<unknown> {

@@ -1,4 +1,6 @@
 /** Settings of the API process. */
+
+import { removeTrailingSlashes } from '../../sdk/contract/web-addresses.ts';
 import { commaList, optionalText, sharedSettings, webAddress, wholeNumber } from './settings.ts';
 
 export const apiSettings = {
@@ -15,7 +17,7 @@ export const apiSettings = {
     'http or https addresses',
     (url) => /^https?:\/\/[^\s/]/.test(url),
     'OpenID Connect issuers, separated by commas, whose tokens services exchange for tokens of accounts that allowed it (POST /oauth/token). Empty: none.',
-    (url) => url.replace(/\/+$/, ''),
+    removeTrailingSlashes,
   ),
   EXCHANGE_AUDIENCE: optionalText('The audience that tokens of services must have. Empty: PUBLIC_URL.'),
   READS_PER_MINUTE: wholeNumber(1, 10_000_000, 1_200, 'REST reads of one account.', 'a minute'),

@@ -6,6 +6,7 @@ import { parseEnv } from 'node:util';
 import { z } from 'zod';
 import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 import { KIB, limits, MIB } from '../../sdk/contract/limits.ts';
+import { removeTrailingSlashes } from '../../sdk/contract/web-addresses.ts';
 
 /** An invalid setting, which prevents start-up. The message is one sentence that names the setting. */
 export class SettingsError extends Error {
@@ -74,10 +75,7 @@ function isBaseAddress(text: string): boolean {
 
 /** A base address without a slash at the end. Optional. */
 export function webAddress(doc: string) {
-  return baseAddress
-    .transform((url) => url.replace(/\/+$/, ''))
-    .optional()
-    .describe(doc);
+  return baseAddress.transform(removeTrailingSlashes).optional().describe(doc);
 }
 
 /** Items separated by commas. Default: none. @param read changes an item before it is checked */
@@ -130,7 +128,7 @@ export const sharedSettings = {
   BLOBS: z
     .string()
     .regex(BLOB_STORE, 'must be files, database or s3://bucket/folder')
-    .transform((store) => store.replace(/\/+$/, ''))
+    .transform(removeTrailingSlashes)
     .prefault('files')
     .meta({
       description:

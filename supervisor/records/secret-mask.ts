@@ -268,7 +268,10 @@ const ENCODINGS: readonly ((value: string) => string)[] = [
   hex,
   (value) => hex(value).toUpperCase(),
   ...(['base64', 'base64url'] as const).flatMap((encoding) => [
-    (value: string) => Buffer.from(value).toString(encoding).replace(/=+$/, ''),
+    (value: string) =>
+      Buffer.from(value)
+        .toString(encoding)
+        .replace(/={1,2}$/, ''),
     // Inside a longer text, such as `user:password`, a value begins at any of three places of a group of four characters.
     ...[0, 1, 2].map((offset) => (value: string) => encodeWithin(value, encoding, offset)),
   ]),

@@ -37,6 +37,11 @@ t.test('secrets are redacted everywhere in a line', async (t) => {
     logger.info({ token: 'canary-3', nested: { apiKey: 'canary-4', password: 'canary-5' } }, `sent ${jwt}`);
     logger.info('it said Authorization: Basic Y2FuYXJ5LTY=');
   });
+  t.notMatch(
+    logged((logger) => logger.info(`sent eyJ${'a'.repeat(8_000)}.canary.canary`)),
+    'canary',
+    'behind a long header',
+  );
   for (const secret of ['s3cr3t', 'canary', jwt, 'Y2FuYXJ5']) t.notMatch(text, secret);
   t.match(text, 'db.internal:5432', 'the rest of an address stays');
   t.match(text, REDACTED);

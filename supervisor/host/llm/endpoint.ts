@@ -13,6 +13,7 @@ import {
 } from 'ai';
 import { SECOND } from '../../../sdk/contract/limits.ts';
 import { TEXT_MAX_CHARS } from '../../../sdk/contract/payloads.ts';
+import { removeTrailingSlashes } from '../../../sdk/contract/web-addresses.ts';
 import { HostError } from '../host-call.ts';
 import type { ModelProvider } from './configuration.ts';
 import { type CompletionRequest, EndpointFault, type ModelAnswer } from './model.ts';
@@ -167,7 +168,7 @@ const count = (tokens: number | undefined): number => Math.min(TOKENS_MAX, Math.
 
 function createModel({ provider, modelId, fetch }: Question): LanguageModel {
   const { name, baseUrl, apiKey, kind, structuredOutputs } = provider;
-  const baseURL = baseUrl.replace(/\/+$/, '');
+  const baseURL = removeTrailingSlashes(baseUrl);
   // Without an explicit key, the library would read one from the environment.
   if (kind === 'anthropic') return createAnthropic({ baseURL, apiKey: apiKey ?? 'none', fetch })(modelId);
   const maxTokensField = chooseMaxTokensField(provider);

@@ -325,7 +325,10 @@ function createAnswer(password: string) {
 }
 
 const hashHostKey = (key: Buffer): string =>
-  `SHA256:${createHash('sha256').update(key).digest('base64').replace(/=+$/, '')}`;
+  `SHA256:${createHash('sha256')
+    .update(key)
+    .digest('base64')
+    .replace(/={1,2}$/, '')}`;
 
 /** Null: the key is a pinned one. */
 function findKeyRefusal({ name, hostKeys, managedBy }: SshHost, shown: string): string | null {
