@@ -1,10 +1,11 @@
-/** The project's own source files, read by a parser: what they import, export and how long they are. */
+/** The project's own source files, read by a parser: what they import and export, how long they are, and their regular expressions. */
 import { globSync, readFileSync } from 'node:fs';
 import { builtinModules, stripTypeScriptTypes } from 'node:module';
 import { dirname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type AnyNode, type Program, parse } from 'acorn';
 import { stop as stopEsbuild, transformSync } from 'esbuild';
+import { type Expression, findExpressions } from './expressions.ts';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -22,6 +23,8 @@ export interface SourceFile {
   readonly lines: number;
   readonly imports: readonly Import[];
   readonly hasDefaultExport: boolean;
+  /** Its regular expressions. */
+  readonly expressions: readonly Expression[];
   /** The functions by where they start, with the number of their own lines. */
   readonly functions: readonly { readonly line: number; readonly lines: number }[];
 }
@@ -89,6 +92,7 @@ export function parseSource(path: string, source: string): SourceFile {
     lines: source.split('\n').length - 1,
     imports: [...value, ...types],
     hasDefaultExport: nodes.some(exportsDefault),
+    expressions: findExpressions(nodes),
     functions: isMarkup ? [] : functions,
   };
 }
