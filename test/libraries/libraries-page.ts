@@ -60,7 +60,7 @@ export function librariesPage(results: readonly LibraryResult[]): string {
     '- `reflect-metadata`, which `inversify`, `tsyringe` and `class-transformer` need, adds functions to `Reflect`. Before it, import a file with the line',
     '  `globalThis.Reflect = Object.create(Reflect);`.',
     '- A build that contains `core-js`, such as `exceljs/dist/exceljs.min.js`, replaces methods of `Function` and `Symbol`, and fails with *Cannot assign to read only property*.',
-    '  Bundle the sources of the library instead, without polyfills: plugins have the whole language.',
+    '  Use a build without it, if there is one: plugins have the whole language.',
     '- `react-dom/server`, which React Email uses, needs `MessageChannel` in its build for browsers. Bundle it with `--conditions=edge-light,module`.',
     '',
     '| Library | Version | |',
