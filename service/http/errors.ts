@@ -140,9 +140,15 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   const send = (): void => void prepareAnswer(problem, error, request, reply).type(type).send(body);
   const { refusals } = request.server;
   // An outage is not the client's doing.
-  if (refusals !== null && problem.status < problems.internal.status && isBodyAwaited(request))
-    refusals.answer(reply.raw, send);
-  else send();
+  if (refusals === null || problem.status >= problems.internal.status || !isBodyAwaited(request)) {
+    send();
+    return;
+  }
+  // A body in the packet of its head is parsed later in the same turn of the event loop.
+  setImmediate(() => {
+    if (isBodyAwaited(request)) refusals.answer(reply.raw, send);
+    else send();
+  });
 }
 
 /** Whether the rest of a body is still to come. Nothing of a request without one is. */
