@@ -50,7 +50,7 @@ interface ServerOptions {
   /** Default: every error is a problem. */
   readonly errorForm?: ErrorForm;
   /** Default: a pace for all refusals of this server. */
-  readonly refusals?: Pick<RefusalPace, 'answer'>;
+  readonly refusals?: Pick<RefusalPace, 'answerUnread'>;
   /**
    * Called when a response has closed, with the route's pattern. The status is that of the answer, or `CLIENT_LEFT_STATUS`.
    * Default: responses are not counted.

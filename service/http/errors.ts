@@ -54,8 +54,8 @@ declare module 'fastify' {
      * second, which would fill the log.
      */
     readonly outages: RepeatedErrors;
-    /** Delays refusals of requests whose bodies have not arrived: each ends its connection. Null: they are sent at once. */
-    readonly refusals: Pick<RefusalPace, 'answer'> | null;
+    /** Delays refusals of requests whose bodies have not arrived: most end their connections. Null: they are sent at once. */
+    readonly refusals: Pick<RefusalPace, 'answerUnread'> | null;
   }
 }
 
@@ -146,7 +146,7 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   }
   // A body in the packet of its head is parsed later in the same turn of the event loop.
   setImmediate(() => {
-    if (isBodyAwaited(request)) refusals.answer(reply.raw, send);
+    if (isBodyAwaited(request)) refusals.answerUnread(reply.raw, send);
     else send();
   });
 }

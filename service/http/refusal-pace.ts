@@ -1,7 +1,7 @@
 /** Slows down clients that are refused and try again at once: their connections would keep the process and the machine busy. */
-import type { ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { SECOND } from '../../sdk/contract/limits.ts';
+import { KIB, SECOND } from '../../sdk/contract/limits.ts';
 import { TokenBucket } from '../timing/token-bucket.ts';
 import { findConnectionsMax } from './connection-limits.ts';
 
@@ -21,6 +21,9 @@ interface PaceOptions {
  */
 const SHARE_OF_CONNECTIONS = 0.25;
 
+/** Longest body that is read while the refusal waits: about as much as a client may send in headers. */
+const SHORT_BYTES = 16 * KIB;
+
 const createDefaults = (): PaceOptions => ({
   burst: 100,
   perSecond: 50,
@@ -39,25 +42,44 @@ export class RefusalPace {
   }
 
   /** Calls `send` at once or after the pause, in which nothing is read from the client. */
-  answer(response: ServerResponse, send: () => void): void {
-    const { pauseMs, waitingMax } = this.#options;
-    if (this.#waiting >= waitingMax || this.#bucket.consume()) {
-      send();
-      return;
-    }
-    const { req } = response;
+  answer({ req }: ServerResponse, send: () => void): void {
+    if (this.#mayAnswer()) send();
+    else this.#wait(req, pauseReading(req.socket), send);
+  }
+
+  /**
+   * The same for a request whose body has not arrived. The rest of a short body is read meanwhile, and `send` called when it ends: the
+   * connection of a complete request serves the next one.
+   */
+  answerUnread({ req }: ServerResponse, send: () => void): void {
+    if (this.#mayAnswer()) send();
+    else req.once('end', this.#wait(req, isShort(req.headers) ? null : pauseReading(req.socket), send));
+  }
+
+  #mayAnswer(): boolean {
+    return this.#waiting >= this.#options.waitingMax || this.#bucket.consume();
+  }
+
+  /** @returns ends the wait */
+  #wait(request: IncomingMessage, resume: (() => void) | null, send: () => void): () => void {
     this.#waiting += 1;
-    // Not the socket of the response: it has none while another answer of its connection is sent, such as a stream.
-    const resume = pauseReading(req.socket);
     // Drops what was read of the body: thousands of tiny chunks take a hundred times their size in memory.
-    req.resume();
-    setTimeout(() => {
+    request.resume();
+    const end = (): void => {
+      clearTimeout(timer);
+      request.off('end', end);
       this.#waiting -= 1;
-      resume();
+      resume?.();
       send();
-    }, pauseMs).unref();
+    };
+    const timer = setTimeout(end, this.#options.pauseMs).unref();
+    return end;
   }
 }
+
+/** Many clients send a short body in a packet of its own, right after the headers. */
+const isShort = (headers: IncomingHttpHeaders): boolean =>
+  headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) <= SHORT_BYTES;
 
 interface Pause {
   /** Refusals that wait: a client may send several requests without waiting for their answers. */

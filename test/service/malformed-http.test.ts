@@ -1,5 +1,5 @@
 /** Bytes that are not an HTTP request, or a request that no route can receive, get a problem with a body. */
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
@@ -152,10 +152,17 @@ t.test('what only looks odd is served', async (t) => {
 });
 
 t.test('refusals of half-sent bodies above the rate wait, and nothing else does', async (t) => {
+  const pace = new RefusalPace({ burst: 1, perSecond: 0.001, pauseMs: 600_000, waitingMax: 1 });
+  const refused = new EventEmitter();
   const paced = createApplication({
     bodyMaxBytes: 1_000,
     server: {},
-    refusals: new RefusalPace({ burst: 1, perSecond: 0.001, pauseMs: 600_000, waitingMax: 1 }),
+    refusals: {
+      answerUnread: (response, send) => {
+        pace.answerUnread(response, send);
+        refused.emit('refused');
+      },
+    },
     onResponse: () => undefined,
   });
   const pacedPort = Number(new URL(await paced.listen({ port: 0, host: '127.0.0.1' })).port);
@@ -163,12 +170,20 @@ t.test('refusals of half-sent bodies above the rate wait, and nothing else does'
     paced.server.closeAllConnections();
     return paced.close();
   });
-  const half = `${line('POST /unknown', 'Content-Type: application/json', 'Content-Length: 900')}{"half":"`;
-  const whole = `${line('POST /unknown', 'Content-Type: application/json', 'Content-Length: 2', 'Connection: close')}{}`;
+  const post = (path: string, ...headers: readonly string[]): string =>
+    line(`POST ${path}`, 'Content-Type: application/json', ...headers);
+  const half = `${post('/unknown', 'Content-Length: 90000')}{"half":"`;
+  const whole = (path: string) => `${post(path, 'Content-Length: 2', 'Connection: close')}{}`;
   t.match(await exchange(pacedPort, half), /^HTTP\/1\.1 404 /, 'the rate allows one');
   // Before one waits: further ones are then answered at once, whatever they are.
-  t.match(await exchange(pacedPort, whole), /^HTTP\/1\.1 404 /, 'a request whose body has arrived');
+  t.match(await exchange(pacedPort, whole('/unknown')), /^HTTP\/1\.1 404 /, 'the body arrives with the headers');
+  t.match(await exchange(pacedPort, whole('/%zz')), /^HTTP\/1\.1 400 /, 'the framework refuses the address');
   t.match(await exchange(pacedPort, line('GET /unknown', 'Connection: close')), /^HTTP\/1\.1 404 /);
+  const late = connect(pacedPort, '127.0.0.1').setEncoding('latin1');
+  late.write(post('/unknown', 'Content-Length: 2'));
+  await once(refused, 'refused');
+  late.write(`{}${line('GET /unknown', 'Connection: close')}`);
+  t.match(await text(late), /^HTTP\/1\.1 404 .*HTTP\/1\.1 404 /s, 'a short body arrives after the headers');
   const accepted = once(paced.server, 'connection') as Promise<[Socket]>;
   let isAnswered = false;
   const waiting = connect(pacedPort, '127.0.0.1').once('data', () => {
