@@ -3,8 +3,9 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Pool } from 'pg';
 import { makeFolder } from '../../sdk/files/make-folder.ts';
+import { PRIVATE_FILE, replaceFile } from '../../sdk/files/replace-file.ts';
 import { findValue } from '../postgres/rows.ts';
-import { ignoreMissing, replaceFile } from './data-dir.ts';
+import { ignoreMissing } from './data-dir.ts';
 import { type ObjectStore, toContent } from './s3.ts';
 import { hasStoredBlobs } from './stored-blobs.ts';
 
@@ -37,7 +38,7 @@ export function openBlobFolder(dataDir: string): BlobPlace {
     readMark: () => readFile(mark, 'utf8').catch(ignoreMissing),
     async writeMark(clusterId) {
       await makeFolder(folder);
-      await replaceFile(mark, clusterId);
+      await replaceFile(mark, clusterId, PRIVATE_FILE);
     },
     hasBlobs: () =>
       readdir(folder).then(

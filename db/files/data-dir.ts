@@ -1,9 +1,10 @@
 /** DATA_DIR, the folder of all state on disk, and the lock that reserves it for one service. */
 import { accessSync, constants, existsSync } from 'node:fs';
-import { open, readFile, rename, rm, stat, statfs, writeFile } from 'node:fs/promises';
+import { open, readFile, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { makeFolder } from '../../sdk/files/make-folder.ts';
+import { PRIVATE_FILE, replaceFile } from '../../sdk/files/replace-file.ts';
 
 /** Maximum wait for a command that holds the lock. Milliseconds. */
 const COMMAND_WAIT_MS = 60_000;
@@ -78,7 +79,7 @@ export async function lockDataDir(dataDir: string, purpose: Purpose): Promise<Da
   for (;;) {
     const lock = tryLock(join(dataDir, 'lock'));
     if (lock !== null) {
-      await replaceFile(join(dataDir, 'owner.json'), JSON.stringify({ pid: process.pid, purpose }));
+      await replaceFile(join(dataDir, 'owner.json'), JSON.stringify({ pid: process.pid, purpose }), PRIVATE_FILE);
       return lock;
     }
     const owner = await readOwner(dataDir);
@@ -98,13 +99,6 @@ export async function readFreeSpace(
 ): Promise<{ readonly freeBytes: number; readonly totalBytes: number }> {
   const { bavail, blocks, bsize } = await statfs(folder);
   return { freeBytes: bavail * bsize, totalBytes: blocks * bsize };
-}
-
-/** Replaces a private file atomically. */
-export async function replaceFile(path: string, content: string): Promise<void> {
-  const next = `${path}.${process.pid}.new`;
-  await writeFile(next, content, { mode: 0o600, flush: true });
-  await rename(next, path);
 }
 
 const readCode = (error: unknown): string => (error as NodeJS.ErrnoException | undefined)?.code ?? '';

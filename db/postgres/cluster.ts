@@ -6,7 +6,7 @@ import { chown, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'no
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { replaceFile } from '../files/data-dir.ts';
+import { PRIVATE_FILE, replaceFile } from '../../sdk/files/replace-file.ts';
 import type { PostgresBinaries } from './binaries.ts';
 import type { Launcher } from './launcher.ts';
 import { stopOrphans } from './orphaned-servers.ts';
@@ -51,7 +51,11 @@ export async function readPasswords(dataDir: string): Promise<Passwords> {
   const file = join(dataDir, 'postgres.secret.json');
   const createPassword = () => randomBytes(PASSWORD_BYTES).toString('base64url');
   if (!existsSync(file)) {
-    await replaceFile(file, JSON.stringify({ superuser: createPassword(), application: createPassword() }));
+    await replaceFile(
+      file,
+      JSON.stringify({ superuser: createPassword(), application: createPassword() }),
+      PRIVATE_FILE,
+    );
   }
   return passwords.parse(JSON.parse(await readFile(file, 'utf8')));
 }

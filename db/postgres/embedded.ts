@@ -4,7 +4,8 @@ import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { escapeIdentifier, escapeLiteral } from 'pg';
 import { z } from 'zod';
-import { lockDataDir, type Purpose, replaceFile, tryLock } from '../files/data-dir.ts';
+import { PRIVATE_FILE, replaceFile } from '../../sdk/files/replace-file.ts';
+import { lockDataDir, type Purpose, tryLock } from '../files/data-dir.ts';
 import { findBinaries } from './binaries.ts';
 import { createCluster, type Passwords, readPasswords } from './cluster.ts';
 import { isConnectTimeout } from './database-errors.ts';
@@ -97,7 +98,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedP
     await createDatabase(server.port, passwords);
     const url = formatUrl(NAME, passwords.application, server.port, NAME);
     // A command stops its server when it is done, so no other process may start to use it.
-    if (options.purpose !== 'command') await replaceFile(addressFile(dataDir), JSON.stringify({ url }));
+    if (options.purpose !== 'command') await replaceFile(addressFile(dataDir), JSON.stringify({ url }), PRIVATE_FILE);
     return manageServer(dataDir, server, url, launch, lock.release);
   } catch (error) {
     await server?.stop();
