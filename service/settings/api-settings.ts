@@ -1,5 +1,4 @@
 /** Settings of the API process. */
-
 import { removeTrailingSlashes } from '../../sdk/contract/web-addresses.ts';
 import { commaList, optionalText, sharedSettings, webAddress, wholeNumber } from './settings.ts';
 
