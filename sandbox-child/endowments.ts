@@ -40,7 +40,14 @@ class PluginTextDecoder {
     return this.#decoder.encoding;
   }
   decode(input?: Uint8Array | ArrayBuffer, options: { stream?: boolean } = {}): string {
-    return this.#decoder.decode(input, { stream: options.stream === true });
+    const stream = options.stream === true;
+    try {
+      return this.#decoder.decode(input, { stream });
+    } catch (error) {
+      // Some encodings fail with another class of Node. `hardenErrorClasses` would need 5 ms for it, to load such an encoding.
+      hardenOverridable(Object.getPrototypeOf(Object(error)));
+      throw error;
+    }
   }
 }
 

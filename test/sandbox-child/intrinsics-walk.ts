@@ -109,7 +109,7 @@ export const LIST_UNFROZEN = `(async () => {
 
 /**
  * An expression: the functions of these globals that fail with an error whose class can be changed, as sorted paths. Calls each of them
- * with wrong arguments, on an instance of its class and on another object.
+ * with wrong arguments, on an instance of its class and on another object, and decodes wrong bytes.
  */
 export const listOpenErrors = (roots: readonly string[]): string => `(async () => {
   const parameters = new URLSearchParams('a=b');
@@ -134,6 +134,8 @@ export const listOpenErrors = (roots: readonly string[]): string => `(async () =
       attempt('new ' + path, () => Reflect.construct(value, args));
     }
   }
+  for (const label of ['utf-8', 'windows-1253'])
+    attempt('decode ' + label, () => new TextDecoder(label, { fatal: true }).decode(new Uint8Array([0xff])));
   await Promise.all(calls);
   return { calls: calls.length, open: [...open].sort() };
 })()`;
