@@ -232,6 +232,15 @@ t.test('init replaces what a link to package.json leads to, and keeps its mode',
   t.equal((await stat(shared)).mode & 0o777, 0o640);
 });
 
+t.test('init does not replace a package.json that it cannot read', async (t) => {
+  const folder = await temporaryFolder(t);
+  // Opening it fails, and its name can be replaced, as with a file of another user.
+  const loop = join(folder, 'package.json');
+  await symlink('package.json', loop);
+  t.match(await bulkhead(['init', '--template', 'tool'], { folder }), { code: 1, stderr: /ELOOP.*package\.json/ });
+  t.same(await readdir(folder), ['package.json']);
+});
+
 t.test('import-skills names everything that it leaves out, each on one line', async (t) => {
   const folder = await temporaryFolder(t);
   const write = async (root: string, paths: readonly string[]): Promise<void> => {

@@ -145,10 +145,16 @@ async function findIgnoringCase(folder: string, path: string): Promise<string | 
   return found;
 }
 
+/** A file that is there and cannot be read must not be replaced. @throws other errors */
+function ignoreMissing(error: NodeJS.ErrnoException): null {
+  if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null;
+  throw error;
+}
+
 /** Sets the slug in a package.json that exists. @returns the change as a sentence; null if the file is new or stays as it is */
 async function mergePackageJson(folder: string, files: Record<string, string>, slug: string): Promise<string | null> {
   const [packageJson, gitignore] = await Promise.all(
-    ['package.json', '.gitignore'].map((name) => readFile(join(folder, name), 'utf8').catch(() => null)),
+    ['package.json', '.gitignore'].map((name) => readFile(join(folder, name), 'utf8').catch(ignoreMissing)),
   );
   if (gitignore !== null) delete files['.gitignore'];
   if (packageJson == null) return null;
