@@ -570,7 +570,12 @@ const similar: Record<string, [Files, Expected]> = {
   ],
   'an import of a file of a package with a scope': [
     withIndex("import x from '@acme/sdk/client';\nx();"),
-    { path: 'index.ts', line: 1, column: 8, message: /: npx esbuild @acme\/sdk\/client .* --outfile=vendor\/sdk\.js$/ },
+    {
+      path: 'index.ts',
+      line: 1,
+      column: 15,
+      message: /: npx esbuild @acme\/sdk\/client .* --outfile=vendor\/sdk\.js$/,
+    },
   ],
   'an import of a file of the package without its ./': [
     withIndex("import x from 'lib.ts';\nx();"),
