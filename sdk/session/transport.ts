@@ -1,6 +1,5 @@
 /** Sends requests to the session API with `fetch`, and retries those that are safe to retry. Uses web globals only. */
 import type { NO_ROUTE, ProblemCode, ProblemLocation } from '../contract/errors.ts';
-import { removeTrailingSlashes } from '../contract/web-addresses.ts';
 import { pause } from './pause.ts';
 
 export interface TransportOptions {
@@ -178,7 +177,8 @@ export class Transport {
     this.#onCall = onCall;
     this.#options = options;
     this.#runtime = options.runtime ?? crypto.randomUUID();
-    this.#base = removeTrailingSlashes(options.url);
+    // As in `sdk/contract/web-addresses.ts`: this folder imports nothing else.
+    this.#base = options.url.replace(/(?<!\/)\/+$/, '');
   }
 
   /** Returns a transport of the same runtime whose calls `onCall` gets. */

@@ -151,9 +151,9 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   });
 }
 
-/** Whether the rest of a body is still to come. Nothing of a request without one is. */
+/** Whether the rest of a body is still to come. Nothing of a request without one is, or of one without a connection (Fastify's `inject`). */
 const isBodyAwaited = ({ headers, raw }: FastifyRequest): boolean =>
-  !raw.complete && (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0);
+  raw.complete === false && (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0);
 
 function formatProblem(
   problem: Problem,

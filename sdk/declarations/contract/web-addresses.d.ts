@@ -1,2 +1,0 @@
-/** Removes the slashes at the end of an address. */
-export declare const removeTrailingSlashes: (address: string) => string;
