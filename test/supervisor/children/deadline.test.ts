@@ -185,8 +185,9 @@ t.test(
     const ask = async () => void seen.push(deadline.isPaused);
     const pauses = new HostCallPauses(deadline, { maxMs: 60_000, lookEveryMs: 10 }, { cpuDemand }, ask);
     pauses.pause();
-    await eventually(async () => seen.length === 3);
-    t.same([...seen, deadline.isPaused], [true, true, true, true]);
+    // On a busy machine, the process is asked more often than this looks.
+    await eventually(async () => seen.length >= 3);
+    t.notOk([...seen, deadline.isPaused].includes(false));
     deadline.clear();
     pauses.clear();
   },
