@@ -7,7 +7,7 @@ import { addDelegation, type Delegation, pageDelegations, removeDelegation } fro
 import { mapPage } from '../../db/postgres/cursors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { label } from '../../sdk/contract/manifest.ts';
-import { removeTrailingSlashes } from '../../sdk/contract/web-addresses.ts';
+import { removeTrailingSlashes } from '../../sdk/session/web-addresses.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
 import { answerCreated } from '../../service/http/created.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';

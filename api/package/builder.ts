@@ -4,7 +4,7 @@ import type { BuiltPackage } from '../../db/catalog/versions.ts';
 import type { Blobs } from '../../db/files/blobs.ts';
 import type { Staging } from '../../db/files/staging.ts';
 import type { Introspection, IntrospectionRequest } from '../../db/jobs/introspections.ts';
-import { findUnstorable } from '../../db/postgres/storable-json.ts';
+import { findUnstorable, HAS_UNSTORABLE } from '../../db/postgres/storable-json.ts';
 import { type Manifest, manifest } from '../../sdk/contract/manifest.ts';
 import { type Bundle, type CodePackage, ENTRY } from './bundle.ts';
 import { findChannelWarnings } from './channel-warnings.ts';
@@ -142,7 +142,5 @@ function requireFile<File extends Pick<PackageFile, 'path'>>(
  * Rejects texts that jsonb cannot store, so that the author gets an error about the package instead of the database's.
  */
 function refuseUnstorable(path: string, value: unknown): void {
-  const message =
-    'A text contains U+0000 or a lone surrogate, which cannot be stored: remove it, or replace it with U+FFFD.';
-  if (findUnstorable(value) !== null) throw invalidAt({ path, message });
+  if (findUnstorable(value) !== null) throw invalidAt({ path, message: HAS_UNSTORABLE });
 }

@@ -7,7 +7,8 @@ import { basename, dirname, join } from 'node:path';
 import { type PassThrough, type Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { ZipFile } from 'yazl';
-import { isDiskFull, syncPath } from '../files/data-dir.ts';
+import { isDiskFull } from '../../sdk/files/disk-full.ts';
+import { syncPath } from '../files/data-dir.ts';
 import { BackupError } from './format.ts';
 
 /** File systems without hard links: FAT and exFAT, many of FUSE (a mounted bucket), and some shares of SMB. */

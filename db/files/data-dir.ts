@@ -3,6 +3,7 @@ import { accessSync, constants, existsSync } from 'node:fs';
 import { open, readFile, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isDiskFull } from '../../sdk/files/disk-full.ts';
 import { makeFolder } from '../../sdk/files/make-folder.ts';
 import { PRIVATE_FILE, replaceFile } from '../../sdk/files/replace-file.ts';
 
@@ -11,9 +12,6 @@ const COMMAND_WAIT_MS = 60_000;
 /** The holder of the lock has written `owner.json` after this time. Milliseconds. */
 const OWNER_WRITE_MS = 500;
 const POLL_MS = 50;
-/** Codes of a disk, or of a user's share of it, without room. */
-const FULL = ['ENOSPC', 'EDQUOT'];
-
 /** Why this user may not write a file although the user owns it, and what to do, by the code of the error. */
 const REFUSALS: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only. Mount it for writing',
@@ -102,8 +100,6 @@ export async function readFreeSpace(
 }
 
 const readCode = (error: unknown): string => (error as NodeJS.ErrnoException | undefined)?.code ?? '';
-
-export const isDiskFull = (error: unknown): boolean => FULL.includes(readCode(error));
 
 /** Whether a file could not be written because its file system is full or read-only, until the operator repairs it. */
 export const isDiskUnwritable = (error: unknown): boolean => isDiskFull(error) || readCode(error) === 'EROFS';

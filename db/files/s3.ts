@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { KIB, SECOND } from '../../sdk/contract/limits.ts';
-import { removeTrailingSlashes } from '../../sdk/contract/web-addresses.ts';
+import { removeTrailingSlashes } from '../../sdk/session/web-addresses.ts';
 import { type Credentials, encodePath, signRequest } from './aws-signature.ts';
 import { hashBytes } from './blob-cache.ts';
 import { BlobRefusedError, BlobStoreUnavailableError } from './blob-errors.ts';

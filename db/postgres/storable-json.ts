@@ -5,6 +5,9 @@
 
 /** The text of a refusal after the name of the field. */
 export const UNSTORABLE = 'must not contain U+0000 or lone surrogates: remove them, or replace them with U+FFFD';
+/** The same as a sentence, where it is not known which field has the text. */
+export const HAS_UNSTORABLE =
+  'A text contains U+0000 or a lone surrogate, which cannot be stored: remove it, or replace it with U+FFFD.';
 const REPLACEMENT = '\u{fffd}';
 /** Length of a field's name in a refusal, characters. */
 const FIELD_MAX_CHARS = 200;

@@ -35,7 +35,8 @@ function refuseUnknown(kind: string, given: readonly string[], known: Readonly<R
 }
 
 /** @throws Error that names the fields there are: code without types would have a misspelt one ignored */
-export function refuseUnknownFields(what: string, given: object, known: readonly string[]): void {
-  const unknown = Object.keys(given).find((key) => !known.includes(key));
-  if (unknown !== undefined) throw new Error(`${what} has no field ${unknown}; it has ${known.join(', ')}.`);
+export function refuseUnknownFields(what: string, given: object, known: Readonly<Record<string, true>>): void {
+  const unknown = Object.keys(given).find((key) => !Object.hasOwn(known, key));
+  if (unknown !== undefined)
+    throw new Error(`${what} has no field ${unknown}; it has ${Object.keys(known).join(', ')}.`);
 }

@@ -321,7 +321,7 @@ const REQUEST_FIELDS = {
 
 function toDelivery(request: VendorRequest) {
   // The plugin's own request has `bodyText` and `bodyBytes`: ignored, the signature of an empty body would be wrong.
-  refuseUnknownFields('the request', request, Object.keys(REQUEST_FIELDS));
+  refuseUnknownFields('the request', request, REQUEST_FIELDS);
   const { method = 'POST', headers = {}, body = '', query = '' } = request;
   const { channelId = 'channel-1', routingId = 'routing-1', deliveryId = randomUUID(), attempt = 1 } = request;
   const { receivedAt = new Date().toISOString() } = request;

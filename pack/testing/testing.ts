@@ -28,7 +28,7 @@ const OPTIONS = {
 } as const satisfies Record<keyof PluginOptions, true>;
 
 export const openPlugin: typeof Declared = async (folder: string, options: PluginOptions = {}): Promise<OpenPlugin> => {
-  refuseUnknownFields('the second argument', options, Object.keys(OPTIONS));
+  refuseUnknownFields('the second argument', options, OPTIONS);
   const { slug, files } = await readPackageFolder(process.cwd(), folder);
   const borrowed = await borrowSandbox();
   try {

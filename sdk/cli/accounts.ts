@@ -2,10 +2,11 @@
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { removeTrailingSlashes } from '../contract/web-addresses.ts';
+import { isDiskFull } from '../files/disk-full.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { PRIVATE_FILE, replaceFile } from '../files/replace-file.ts';
-import { CommandError, isDiskFull } from './failure.ts';
+import { removeTrailingSlashes } from '../session/web-addresses.ts';
+import { CommandError } from './failure.ts';
 
 const DEFAULT_URL = 'http://localhost:4000';
 

@@ -1,6 +1,5 @@
 /** The environment of a command: output, working folder, accounts, and clients of the service. */
 import { addAbortSignal, type Readable } from 'node:stream';
-import { removeTrailingSlashes } from '../contract/web-addresses.ts';
 import { connect, type SessionClient } from '../session/client.ts';
 import {
   AddressError,
@@ -10,6 +9,7 @@ import {
   SESSION_API_HINT,
   Transport,
 } from '../session/transport.ts';
+import { removeTrailingSlashes } from '../session/web-addresses.ts';
 import { Accounts, LOOPBACK, normalizeServiceUrl } from './accounts.ts';
 import {
   CommandError,

@@ -1,6 +1,7 @@
 /** Maps every error of a command to a code, a message and an exit code. */
 import { tmpdir } from 'node:os';
 import { formatLocation, type ProblemLocation } from '../contract/errors.ts';
+import { isDiskFull } from '../files/disk-full.ts';
 import { BulkheadError, ConnectionLostError, isOutage, readErrorCode } from '../session/transport.ts';
 import type { Paint } from './output.ts';
 import { indentLines } from './terminal-text.ts';
@@ -117,10 +118,6 @@ export function toFailure(error: unknown, url: string, isTokenOfEnvironment = fa
     errors: [],
   };
 }
-
-/** Whether the system refused to write because a disk, or the user's quota of it, is used up. */
-export const isDiskFull = (error: unknown): boolean =>
-  error instanceof Error && ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '');
 
 /** Formats a failure as lines: one for each fault of a package, or its message. */
 export function formatFaults({ message, errors }: Pick<Failure, 'message' | 'errors'>, paint: Paint): string[] {

@@ -1,6 +1,7 @@
 /** Sends requests to the session API with `fetch`, and retries those that are safe to retry. Uses web globals only. */
 import type { NO_ROUTE, ProblemCode, ProblemLocation } from '../contract/errors.ts';
 import { pause } from './pause.ts';
+import { removeTrailingSlashes } from './web-addresses.ts';
 
 export interface TransportOptions {
   /** Address of the session API, such as `http://localhost:4010`. */
@@ -177,8 +178,7 @@ export class Transport {
     this.#onCall = onCall;
     this.#options = options;
     this.#runtime = options.runtime ?? crypto.randomUUID();
-    // As in `sdk/contract/web-addresses.ts`: this folder imports nothing else.
-    this.#base = options.url.replace(/(?<!\/)\/+$/, '');
+    this.#base = removeTrailingSlashes(options.url);
   }
 
   /** Returns a transport of the same runtime whose calls `onCall` gets. */

@@ -4,6 +4,7 @@ import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
 import { BlobStoreUnavailableError } from '../../db/files/blob-errors.ts';
 import { isDiskUnwritable } from '../../db/files/data-dir.ts';
 import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
+import { HAS_UNSTORABLE } from '../../db/postgres/storable-json.ts';
 import { Problem, type ProblemCode, type ProblemLocation, problems } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, type ProblemBody, problemBody } from '../../sdk/contract/problem-body.ts';
 import {
@@ -54,8 +55,8 @@ declare module 'fastify' {
      * second, which would fill the log.
      */
     readonly outages: RepeatedErrors;
-    /** Delays refusals of requests whose bodies have not arrived: most end their connections. Null: they are sent at once. */
-    readonly refusals: Pick<RefusalPace, 'answerUnread'> | null;
+    /** Delays refusals of requests whose bodies have not arrived: most end their connections. */
+    readonly refusals: Pick<RefusalPace, 'answerUnread'>;
   }
 }
 
@@ -113,10 +114,7 @@ function fromDatabase(error: unknown): Problem | null {
     case 'busy':
       return createUnavailable('The database is busy', BUSY_RETRY_AFTER_S);
     case 'unstorable_text':
-      return new Problem(
-        'bad_request',
-        'A text contains U+0000 or a lone surrogate, which cannot be stored: remove it, or replace it with U+FFFD.',
-      );
+      return new Problem('bad_request', HAS_UNSTORABLE);
     case 'rejected_row':
     case null:
       return null;
@@ -140,7 +138,7 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   const send = (): void => void prepareAnswer(problem, error, request, reply).type(type).send(body);
   const { refusals } = request.server;
   // An outage is not the client's doing.
-  if (refusals === null || problem.status >= problems.internal.status || !isBodyAwaited(request)) {
+  if (problem.status >= problems.internal.status || !isBodyAwaited(request)) {
     send();
     return;
   }

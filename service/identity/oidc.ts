@@ -3,7 +3,7 @@ import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose';
 import * as errors from 'jose/errors';
 import { createLocalJWKSet } from 'jose/jwks/local';
 import { z } from 'zod';
-import { removeTrailingSlashes } from '../../sdk/contract/web-addresses.ts';
+import { removeTrailingSlashes } from '../../sdk/session/web-addresses.ts';
 
 /** An issuer that does not answer within this time is unavailable (503). Milliseconds. */
 const ANSWER_TIMEOUT_MS = 5_000;

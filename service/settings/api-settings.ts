@@ -1,5 +1,5 @@
 /** Settings of the API process. */
-import { removeTrailingSlashes } from '../../sdk/contract/web-addresses.ts';
+import { removeTrailingSlashes } from '../../sdk/session/web-addresses.ts';
 import { commaList, optionalText, sharedSettings, webAddress, wholeNumber } from './settings.ts';
 
 export const apiSettings = {

@@ -6,7 +6,7 @@ import { parseEnv } from 'node:util';
 import { z } from 'zod';
 import { describeFieldFault } from '../../sdk/contract/field-faults.ts';
 import { KIB, limits, MIB } from '../../sdk/contract/limits.ts';
-import { removeTrailingSlashes } from '../../sdk/contract/web-addresses.ts';
+import { removeTrailingSlashes } from '../../sdk/session/web-addresses.ts';
 
 /** An invalid setting, which prevents start-up. The message is one sentence that names the setting. */
 export class SettingsError extends Error {

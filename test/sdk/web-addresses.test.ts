@@ -1,5 +1,5 @@
 import t from 'tap';
-import { removeTrailingSlashes } from '../../sdk/contract/web-addresses.ts';
+import { removeTrailingSlashes } from '../../sdk/session/web-addresses.ts';
 
 t.test('the slashes at the end of an address are removed, and no others', async (t) => {
   t.equal(removeTrailingSlashes('https://a.example/b//'), 'https://a.example/b');

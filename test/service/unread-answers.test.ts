@@ -6,6 +6,7 @@ import fastify from 'fastify';
 import t, { type Test } from 'tap';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { answerError } from '../../service/http/errors.ts';
+import { RefusalPace } from '../../service/http/refusal-pace.ts';
 import { countUnread, limitUnreadAnswers } from '../../service/http/unread-answers.ts';
 import { RepeatedErrors } from '../../service/telemetry/repeated-errors.ts';
 import { soakTest } from '../runner/soak.ts';
@@ -29,7 +30,7 @@ async function serve(t: Test, stalledMs = 60_000) {
   app.addHook('onClose', () => outages.close());
   app.decorate('outages', outages);
   app.decorate('errorForm', null);
-  app.decorate('refusals', null);
+  app.decorate('refusals', new RefusalPace());
   app.setErrorHandler(answerError);
   limitUnreadAnswers(app, LIMITS, stalledMs);
   const answers = new EventEmitter();

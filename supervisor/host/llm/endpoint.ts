@@ -13,7 +13,7 @@ import {
 } from 'ai';
 import { SECOND } from '../../../sdk/contract/limits.ts';
 import { TEXT_MAX_CHARS } from '../../../sdk/contract/payloads.ts';
-import { removeTrailingSlashes } from '../../../sdk/contract/web-addresses.ts';
+import { removeTrailingSlashes } from '../../../sdk/session/web-addresses.ts';
 import { HostError } from '../host-call.ts';
 import type { ModelProvider } from './configuration.ts';
 import { type CompletionRequest, EndpointFault, type ModelAnswer } from './model.ts';

@@ -1,0 +1,2 @@
+/** Removes the slashes at the end of an address. */
+export declare const removeTrailingSlashes: (address: string) => string;
