@@ -1,5 +1,5 @@
 /** Writes the files of a package that a command creates. */
-import { rm, writeFile } from 'node:fs/promises';
+import { open, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { makeFolder } from '../files/make-folder.ts';
 import { replaceFile } from '../files/replace-file.ts';
@@ -27,12 +27,16 @@ export async function writeNewFile(path: string, content: string | Uint8Array, f
   }
 }
 
+/** Fails if the file exists, and then leaves it as it is. */
 async function createFile(path: string, content: string | Uint8Array): Promise<void> {
+  // Until the file is open, it may be of another: EMFILE says nothing about whether it exists.
+  const file = await open(path, 'wx');
   try {
-    await writeFile(path, content, { flag: 'wx' });
+    await file.writeFile(content);
+    await file.close();
   } catch (error) {
-    const isOfOther = (error as NodeJS.ErrnoException).code === 'EEXIST';
-    if (!isOfOther) await rm(path, { force: true }).catch(() => undefined);
+    await file.close().catch(() => undefined);
+    await rm(path, { force: true }).catch(() => undefined);
     throw error;
   }
 }

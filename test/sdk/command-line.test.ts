@@ -241,6 +241,33 @@ t.test('init does not replace a package.json that it cannot read', async (t) => 
   t.same(await readdir(folder), ['package.json']);
 });
 
+t.test('init that cannot write a file leaves package.json as it was', async (t) => {
+  const folder = await temporaryFolder(t);
+  await writeFile(join(folder, 'package.json'), '{ "bulkhead": { "slug": "mine" } }');
+  // The template has a folder of this name.
+  await writeFile(join(folder, 'skills'), '');
+  t.match(await bulkhead(['init', '--template', 'skill-pack', '--slug', 'yours'], { folder }), {
+    code: 1,
+    stderr: /SKILL\.md cannot be written \(ENOTDIR\)/,
+  });
+  t.same((await readdir(folder)).sort(), ['package.json', 'skills']);
+  t.equal(await readFile(join(folder, 'package.json'), 'utf8'), '{ "bulkhead": { "slug": "mine" } }');
+});
+
+t.test('a file of another stays if the process has no file descriptor left to open it', async (t) => {
+  const file = join(await temporaryFolder(t), 'readme.md');
+  await writeFile(file, 'mine');
+  const source = `
+    import { openSync } from 'node:fs';
+    import { writeNewFile } from ${JSON.stringify(new URL('../../sdk/cli/new-file.ts', import.meta.url).href)};
+    try { for (;;) openSync('/dev/null'); } catch {}
+    await writeNewFile(${JSON.stringify(file)}, 'new', 'wx').catch((error) => { process._rawDebug(error.message); });`;
+  const node = [process.execPath, '--input-type=module', '-e', source];
+  const { stderr } = await promisify(execFile)('sh', ['-c', 'ulimit -n 100 && exec "$@"', 'sh', ...node]);
+  t.match(stderr, 'readme.md cannot be written (EMFILE)');
+  t.equal(await readFile(file, 'utf8'), 'mine');
+});
+
 t.test('import-skills names everything that it leaves out, each on one line', async (t) => {
   const folder = await temporaryFolder(t);
   const write = async (root: string, paths: readonly string[]): Promise<void> => {

@@ -75,9 +75,13 @@ async function writeFiles(folder: string, files: Record<string, string>, hasPack
   const written: string[] = [];
   try {
     for (const [path, text] of Object.entries(files)) {
+      if (path === 'package.json' && hasPackageJson) continue;
       await writeNewFile(join(folder, path), text, 'w');
-      if (path !== 'package.json' || !hasPackageJson) written.push(join(folder, path));
+      written.push(join(folder, path));
     }
+    // Last, because it is changed and not created: if another file fails, it stays as it was.
+    const packageJson = hasPackageJson ? files['package.json'] : undefined;
+    if (packageJson !== undefined) await writeNewFile(join(folder, 'package.json'), packageJson, 'w');
   } catch (error) {
     await Promise.all(written.map((path) => rm(path, { force: true }).catch(() => undefined)));
     throw error;
