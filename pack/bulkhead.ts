@@ -11,9 +11,15 @@ const interrupted = abortOnSignals();
 const outputClosed = new AbortController();
 // Exiting here would leave a command half done: `publish | head -1` without its upload, `dev | less` with the draft installed.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  const isFirst = !outputClosed.signal.aborted;
   outputClosed.abort();
   // A reader may close the pipe early (`| head`); that is not an error. A full disk is.
-  if (error.code !== 'EPIPE') process.exitCode = exitCodes.failed;
+  if (error.code === 'EPIPE') return;
+  process.exitCode = exitCodes.failed;
+  if (isFirst)
+    process.stderr.write(
+      `error Standard output cannot be written (${error.code ?? error.message}). Redirect it to a file on a disk with room.\n`,
+    );
 });
 // Notes that cannot be printed change nothing in the command.
 process.stderr.on('error', () => undefined);

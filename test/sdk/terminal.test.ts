@@ -451,6 +451,10 @@ t.test('publish sends nothing else than what it checked and asked about', async 
 soakTest(t, 'output that cannot be written fails the command, also if it does not end it', async (t) => {
   const full = start(t, 'sh', ['-c', `${[process.execPath, PROGRAM].map(quote).join(' ')} whoami > /dev/full`], {});
   t.equal(await full.end(), 1);
+  t.equal(
+    full.output(),
+    'error Standard output cannot be written (ENOSPC). Redirect it to a file on a disk with room.\n',
+  );
 });
 
 /** Listens on a free port. */
