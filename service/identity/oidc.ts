@@ -3,10 +3,13 @@ import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose';
 import * as errors from 'jose/errors';
 import { createLocalJWKSet } from 'jose/jwks/local';
 import { z } from 'zod';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { removeTrailingSlashes } from '../../sdk/session/web-addresses.ts';
 
 /** An issuer that does not answer within this time is unavailable (503). Milliseconds. */
 const ANSWER_TIMEOUT_MS = 5_000;
+/** Discovery documents and key sets have a few KiB, and with a thousand keys a few hundred. Bytes. */
+const DOCUMENT_MAX_BYTES = MIB;
 /** Keys are fetched again at this age, so a retired key is accepted for this long. Milliseconds. */
 const FRESH_MS = 10 * 60_000;
 /** Cached keys are accepted for this long while the issuer is unavailable. Milliseconds. */
@@ -149,6 +152,24 @@ export async function discoverIssuer<Facts>(issuer: string, facts: z.ZodType<Fac
 
 async function fetchJson(url: string): Promise<unknown> {
   const response = await fetch(url, { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) });
-  if (!response.ok) throw new Error(`${url} answered ${response.status}`);
-  return response.json();
+  if (!response.ok) {
+    // Otherwise its connection stays open until the garbage is collected.
+    await response.body?.cancel();
+    throw new Error(`${url} answered ${response.status}`);
+  }
+  return JSON.parse(await readText(url, response));
+}
+
+/** @throws Error for a text of more than `DOCUMENT_MAX_BYTES`, however well it is compressed */
+async function readText(url: string, { body }: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = '';
+  let bytes = 0;
+  for await (const chunk of body ?? []) {
+    bytes += chunk.byteLength;
+    // Ends the iteration, which cancels the response.
+    if (bytes > DOCUMENT_MAX_BYTES) throw new Error(`${url} answered with more than ${DOCUMENT_MAX_BYTES} bytes`);
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return text + decoder.decode();
 }

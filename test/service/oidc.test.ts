@@ -1,9 +1,15 @@
 /** Tokens of a real OpenID Connect issuer: which are believed, and what happens when its keys or it itself go. */
+import { createServer } from 'node:http';
+import { pipeline, Readable } from 'node:stream';
+import { createGzip } from 'node:zlib';
 import { decodeJwt, decodeProtectedHeader, importJWK, type JWK, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import t from 'tap';
+import { z } from 'zod';
 import { type KeyStore, openKeyFiles } from '../../db/files/key-files.ts';
-import { IssuerUnavailableError } from '../../service/identity/oidc.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
+import { discoverIssuer, IssuerUnavailableError, openIssuerKeys } from '../../service/identity/oidc.ts';
 import { InvalidTokenError, openIssuer, openVerifier, type TokenVerifier } from '../../service/identity/tokens.ts';
+import { listenOn } from '../fixtures/listening-server.ts';
 import { moveClocks } from '../fixtures/moved-clocks.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { AUDIENCE, CLIENT, type Issuer, makeKey, OTHER_AUDIENCE, OTHER_CLIENT, startIssuer } from './issuer.ts';
@@ -232,6 +238,41 @@ t.test('while the issuer is unavailable, known keys are accepted and unknown one
   pass(2 * SECOND);
   await t.rejects(verifier.verify(unknown), InvalidTokenError, 'then it is judged');
   t.equal((await verifier.verify(token)).subject, 'ann');
+});
+
+t.test('no more than 1 MiB of an answer of the issuer is read', async (t) => {
+  const endless = Readable.from(
+    (function* () {
+      for (;;) yield Buffer.alloc(MIB, ' ');
+    })(),
+  );
+  const { promise: ended, resolve } = Promise.withResolvers<void>();
+  endless.once('close', resolve);
+  const server = createServer((_request, response) => {
+    response.setHeader('content-encoding', 'gzip');
+    pipeline(endless, createGzip(), response, () => undefined);
+  });
+  const { url } = await listenOn(t, server);
+  const readKeys = openIssuerKeys(url);
+  const message = `${url}: ${url}/.well-known/openid-configuration answered with more than ${MIB} bytes`;
+  await t.rejects(readKeys(), { name: 'IssuerUnavailableError', message });
+  await ended;
+});
+
+t.test('an answer of the issuer in many pieces, with characters beyond ASCII, is read', async (t) => {
+  const issuer = await startIssuer(t, first);
+  const known = await (await fetch(`${issuer.url}/.well-known/openid-configuration`)).json();
+  const server = createServer(async (_request, response) => {
+    const document = { ...(known as object), issuer: url, service_documentation: `${url}/Grüße-😀` };
+    for (const byte of Buffer.from(JSON.stringify(document))) {
+      response.write(Buffer.of(byte));
+      await new Promise((then) => setImmediate(then));
+    }
+    response.end();
+  });
+  const { url } = await listenOn(t, server);
+  const facts = z.object({ service_documentation: z.string() });
+  t.match(await discoverIssuer(url, facts), { service_documentation: `${url}/Grüße-😀` });
 });
 
 t.test('a token that a service got is verified as soon as its keys can be read', async (t) => {
