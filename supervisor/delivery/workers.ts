@@ -123,10 +123,9 @@ export async function startJobs(deps: JobDeps): Promise<Jobs> {
     updateInstallation({ ...deps, updating, writes }, installationId, work),
   );
   ownedJobs.work('uninstall', ({ installationId }, work) => uninstall(deps, installationId, work));
-  // This may be the successor of a killed supervisor, whose last heartbeats are recent.
-  await sweepIntrospections(deps.pool, deps.queues, 0);
   const work = { delivering, updating, scheduler };
-  await heal(deps, work);
+  // This may be the successor of a killed supervisor, whose last heartbeats are recent.
+  await heal(deps, work, { introspectionsLostAfterS: 0 });
   const healing = new Waker();
   void repeat(healing, HEAL_MS, () => heal(deps, work));
   const upkeep = new Waker();
@@ -177,7 +176,11 @@ async function repeat(waker: Waker, intervalMs: number, work: () => Promise<void
   }
 }
 
-async function heal(deps: JobDeps, { delivering, updating, scheduler }: RunningWork): Promise<void> {
+async function heal(
+  deps: JobDeps,
+  { delivering, updating, scheduler }: RunningWork,
+  { introspectionsLostAfterS }: { readonly introspectionsLostAfterS?: number } = {},
+): Promise<void> {
   const { pool, queues, ownership } = deps;
   const own = { shards: ownership.listShards(), delivering: new Set(delivering.keys()) };
   scheduler.wake(null);
@@ -192,7 +195,7 @@ async function heal(deps: JobDeps, { delivering, updating, scheduler }: RunningW
     () => requeueUpdates(pool, queues, new Set(updating.keys())),
     () => endOrphanedDeliveries(pool, null),
     () => endOrphanedEvents(pool),
-    () => sweepIntrospections(pool, queues),
+    () => sweepIntrospections(pool, queues, introspectionsLostAfterS),
   ];
   // One that fails, for example because of the rows of one account, must not stop the others.
   for (const step of steps) await step().catch(deps.onError);
