@@ -17,6 +17,11 @@ import { toOneLine } from './terminal-text.ts';
 
 const AGENT = { agentId: 'bulkhead-cli', agentName: 'bulkhead command line' };
 
+/**
+ * How long a command that ends waits until its temporary session is deleted, which takes milliseconds. Over a network that was lost, the
+ * request would keep the command for minutes. Milliseconds.
+ */
+const DELETE_TIMEOUT_MS = 3_000;
 /** Longest pause before the inspector is opened again. Milliseconds. */
 const REOPEN_PAUSE_MS = 1_000;
 /**
@@ -134,7 +139,7 @@ export class TestSession {
 
   /** Deletes the temporary session. */
   async close(): Promise<void> {
-    await this.#session?.delete().catch(() => undefined);
+    if (this.#session) await deleteTemporarySession(this.#session);
     this.#session = null;
   }
 
@@ -152,6 +157,11 @@ export class TestSession {
       throw explainRefusal(await rest.get<Installation>(`/installations/${installationId}`), advice) ?? error;
     }
   }
+}
+
+/** Deletes the session of a command that ends, also after Ctrl-C. Never rejects. */
+export async function deleteTemporarySession(session: Session): Promise<void> {
+  await session.delete({ signal: AbortSignal.timeout(DELETE_TIMEOUT_MS) }).catch(() => undefined);
 }
 
 /** States in which no version runs, whatever its code. */

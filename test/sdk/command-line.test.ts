@@ -905,6 +905,19 @@ t.test('mcp waits for a service that is away until it is there or the client clo
   t.match(await start(['--session', 'refused']), { code: 4, notes: [refusal] });
 });
 
+t.test('a command that ends does not wait for a service that no longer answers', async (t) => {
+  const interrupted = new AbortController();
+  const { url } = await serve(t, ({ method, url: path }, response) => {
+    if (path === '/api/sign-in') response.end(JSON.stringify({ sessionApiUrl: url }));
+    else if (path === '/sessions') response.end('{"id":"s"}');
+    // Neither this request nor the one that deletes the session is answered.
+    else if (method === 'GET') interrupted.abort();
+  });
+  const env = { BULKHEAD_TOKEN: 'x' };
+  t.equal((await bulkhead(['call', 'a__b', '{}', '--url', url], { env, signal: interrupted.signal })).code, 130);
+  t.equal((await bulkhead(['mcp', '--url', url], { env })).code, 0);
+});
+
 t.test('a refused token is reported for the interface that refused it, also after the other one did', async (t) => {
   const { url } = await serve(t, ({ url: path }, response) => {
     if (path === '/api/sign-in') response.end(JSON.stringify({ sessionApiUrl: url }));

@@ -6,6 +6,7 @@ import type { Command } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError, isTransient, isUnreachable } from '../failure.ts';
 import { McpBridge } from '../mcp-bridge.ts';
+import { deleteTemporarySession } from '../test-session.ts';
 
 /** Pause before a service that is away is called again. Milliseconds. */
 const RETRY_MS = 1_000;
@@ -40,7 +41,7 @@ export const mcp: Command = {
     try {
       await bridge.run();
     } finally {
-      if (sessionId === undefined) await session.delete().catch(() => undefined);
+      if (sessionId === undefined) await deleteTemporarySession(session);
     }
     return undefined;
   },
