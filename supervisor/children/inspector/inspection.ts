@@ -1,8 +1,11 @@
 /** One open inspector: connects a debugger to the child that serves an author's draft. */
 import type { WebSocket } from 'ws';
+import type { Problem } from '../../../sdk/contract/errors.ts';
 import { isRecord } from '../../../sdk/contract/is-record.ts';
 import { limits } from '../../../sdk/contract/limits.ts';
+import { createRateLimitProblem } from '../../../service/http/rate-limits.ts';
 import { COSTLY_BYTES, waitForLoopTurn } from '../../../service/timing/loop-turns.ts';
+import { TokenBucket } from '../../../service/timing/token-bucket.ts';
 import type { Child } from '../child.ts';
 import type { Inspector } from '../installation-runner.ts';
 import { MessagePipe } from './message-pipe.ts';
@@ -20,6 +23,13 @@ const REASON_MAX = 120;
 /** WebSocket close codes, of RFC 6455 and IANA's registry. */
 const CLOSE = { goingAway: 1001, malformed: 1007, policy: 1008, restarted: 1012, tryLater: 1013 } as const;
 
+/**
+ * Debuggers that connect to one inspector, also those that are refused: each may keep its connection for 30 s after the refusal, and one
+ * that is attached writes two lines to the plugin's log.
+ */
+const CONNECTION_RATE = { burst: 10, perSecond: 0.5 };
+const CONNECTION_RULE = '10 debuggers at once and 30 per minute of one inspector';
+
 /** The longest command changes the source of a whole bundle. Bytes. */
 export const COMMAND_MAX_BYTES = limits.frameBytes;
 const METHOD_MAX_CHARS = 200;
@@ -34,6 +44,7 @@ export class Inspection implements Inspector {
   /** Resolves when the commands that have arrived were forwarded. */
   #forwarding: Promise<void> = Promise.resolve();
   #hasEnded = false;
+  readonly #connections = new TokenBucket(CONNECTION_RATE);
 
   /** @param onEvent called for each event; `closed` is the last */
   constructor(token: string, onEvent: (event: InspectionEvent) => void) {
@@ -64,6 +75,11 @@ export class Inspection implements Inspector {
       if (this.#child === child) this.#releaseChild(CLOSE.goingAway, 'its process ended');
     });
     if (!isFirst) this.#onEvent({ type: 'moved' });
+  }
+
+  /** Counts a debugger that wants to connect. @returns why it may not; null: it may */
+  countConnection(): Problem | null {
+    return this.#connections.consume() ? null : createRateLimitProblem(this.#connections, CONNECTION_RULE);
   }
 
   /** Attaches a debugger. Only one can be attached at a time. */

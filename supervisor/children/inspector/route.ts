@@ -86,8 +86,13 @@ function serveSockets(server: Server, sockets: WebSocketServer, { inspections, r
     const token = SOCKET_PATH.exec(request.url ?? '')?.[1] ?? '';
     const inspection = inspections.find(token);
     socket.on('error', () => socket.destroy());
-    if (inspection) sockets.handleUpgrade(request, socket, head, (client) => inspection.attach(client));
-    else serveElsewhere(router, readSupervisorId(token), request, socket, head);
+    if (!inspection) {
+      serveElsewhere(router, readSupervisorId(token), request, socket, head);
+      return;
+    }
+    const refusal = inspection.countConnection();
+    if (refusal) answerOnSocket(socket, refusal);
+    else sockets.handleUpgrade(request, socket, head, (client) => inspection.attach(client));
   });
 }
 

@@ -225,6 +225,27 @@ t.test('a second debugger and a second inspector are refused', async (t) => {
   await t.rejects(open(t, draft.installationId), /inspector_open/);
 });
 
+t.test('debuggers that connect again and again are refused before they take a connection', async (t) => {
+  const draft = await installDraft();
+  const { path } = await open(t, draft.installationId);
+  const attempts = Array.from({ length: 40 }, async () => {
+    const client = connect(port, '127.0.0.1');
+    t.teardown(() => client.destroy());
+    client.write(
+      `GET ${path} HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`,
+    );
+    const [answer] = await once(client, 'data');
+    return String(answer);
+  });
+  const answers = await Promise.all(attempts);
+  const refused = answers.filter((answer) => !answer.startsWith('HTTP/1.1 101 '));
+  t.ok(refused.length >= 20, `${refused.length} of ${answers.length} are refused`);
+  for (const answer of refused)
+    t.match(answer, /^HTTP\/1\.1 429 .*"code":"rate_limited".*30 per minute of one inspector/s);
+  const other = await open(t, (await installDraft()).installationId);
+  await (await debug(t, other.path)).Runtime.enable();
+});
+
 t.test('what is no command ends the debugger’s connection, and nothing else', async (t) => {
   const draft = await installDraft();
   const { path } = await open(t, draft.installationId);
