@@ -1,9 +1,14 @@
 /** The command line with the service's own checks. */
+import { fstatSync } from 'node:fs';
 import { abortOnSignals } from '../conform/interruption.ts';
 import { runCommandLine } from '../sdk/cli/command-line.ts';
 import { exitCodes } from '../sdk/cli/failure.ts';
+import type { FileId } from '../sdk/cli/package-folder.ts';
 import sdk from '../sdk/package.json' with { type: 'json' };
 import { localTools } from './local-tools.ts';
+
+/** File descriptors of standard output and standard error. */
+const STANDARD_OUTPUTS = [1, 2];
 
 // `dev` still restores the installed version then. A second Ctrl-C ends the process.
 const interrupted = abortOnSignals();
@@ -34,8 +39,19 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
   signal: interrupted,
   outputClosed: outputClosed.signal,
   version: sdk.version,
+  outputIds: STANDARD_OUTPUTS.flatMap(readFileId),
 });
 if (exitCode !== exitCodes.ok) process.exitCode = exitCode;
+
+/** Returns the file of a descriptor; nothing for a terminal, a pipe or a device, or if the descriptor is closed. */
+function readFileId(descriptor: number): FileId[] {
+  try {
+    const found = fstatSync(descriptor);
+    return found.isFile() ? [found] : [];
+  } catch {
+    return [];
+  }
+}
 
 /** Null if the folder was removed, such as by a change of the Git branch in another terminal. */
 function readCurrentFolder(): string | null {

@@ -11,6 +11,7 @@ import { Context, type InputStream } from './context.ts';
 import { exitCodes, type Failure, formatFaults, INTERRUPTED } from './failure.ts';
 import type { LocalTools } from './local-tools.ts';
 import { Output, type OutputStream } from './output.ts';
+import type { FileId } from './package-folder.ts';
 
 interface CommandLineOptions {
   /** Undefined where no one can type. */
@@ -25,6 +26,8 @@ interface CommandLineOptions {
   /** Aborts when nothing reads standard output any more. */
   readonly outputClosed?: AbortSignal;
   readonly version: string;
+  /** The files that standard output and standard error are redirected to. */
+  readonly outputIds?: readonly FileId[];
 }
 
 const EXIT_HELP = `

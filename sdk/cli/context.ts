@@ -23,6 +23,7 @@ import {
 import { LineSplitter } from './line-splitter.ts';
 import type { LocalTools } from './local-tools.ts';
 import type { Output } from './output.ts';
+import type { FileId } from './package-folder.ts';
 import { Rest } from './rest.ts';
 
 /** Standard input, which may be a terminal. */
@@ -33,6 +34,7 @@ interface ContextOptions extends Pick<Context, 'output' | 'env' | 'localTools' |
   readonly stdin?: InputStream | undefined;
   /** The value of `--url`. */
   readonly url: string | undefined;
+  readonly outputIds?: readonly FileId[] | undefined;
 }
 
 export class Context {
@@ -43,6 +45,8 @@ export class Context {
   readonly signal: AbortSignal;
   readonly version: string;
   readonly accounts: Accounts;
+  /** The files that the command writes its output to. */
+  readonly outputIds: readonly FileId[];
   readonly #folder: string | null;
   readonly #url: string | undefined;
   readonly #stdin: InputStream | undefined;
@@ -58,6 +62,7 @@ export class Context {
     this.signal = options.signal;
     this.version = options.version;
     this.accounts = new Accounts(options.env);
+    this.outputIds = options.outputIds ?? [];
     this.#url = options.url;
     this.#stdin = options.stdin;
   }

@@ -18,7 +18,7 @@ interface PackageFolder {
   readonly slug: string;
   /** Sorted by path. */
   readonly files: readonly FolderFile[];
-  /** One sentence for each symbolic link and folder that is left out. */
+  /** One sentence for each symbolic link, folder and file of output that is left out. */
   readonly warnings: readonly string[];
 }
 
@@ -27,9 +27,15 @@ interface PackageFolder {
  *
  * @param path of the folder, relative to `from`
  * @param slug default: `bulkhead.slug` of package.json, else the folder's name
+ * @param outputIds files that the command writes its output to
  * @throws CommandError if there is no package, or more than a package may have
  */
-export async function readPackageFolder(from: string, path: string | undefined, slug?: string): Promise<PackageFolder> {
+export async function readPackageFolder(
+  from: string,
+  path: string | undefined,
+  slug?: string,
+  outputIds: readonly FileId[] = [],
+): Promise<PackageFolder> {
   const folder = resolve(from, path ?? '.');
   const found = await stat(folder).catch(() => null);
   if (!found?.isDirectory()) {
@@ -40,12 +46,13 @@ export async function readPackageFolder(from: string, path: string | undefined, 
     const message = `${folder} has no readme.md and no index.ts. Pass the folder of a package, or run \`bulkhead init\`.`;
     throw new CommandError('no_package', message);
   }
-  const listing: Listing = { files: [], bytes: 0, links: [], folders: [] };
+  const listing: Listing = { files: [], bytes: 0, links: [], folders: [], outputs: [], outputIds };
   await listFiles(folder, '', listing);
   const { files } = listing;
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
   const warnings = [
     ...listing.folders.sort().map((path) => `${path}/ is left out: it has the name of a tool’s folder. ${RENAME}`),
+    ...listing.outputs.sort().map((path) => `${path} is left out: this command writes its output to it.`),
     ...listing.links.sort().map((path) => `${path} is left out: it is a symbolic link. Replace it with a copy.`),
   ];
   return { folder, slug: slug ?? (await readSlug(folder)), files, warnings };
@@ -61,6 +68,12 @@ const RENAME = 'If it belongs to the package, rename it.';
 /** Names of folders that no author expects in a package. */
 const UNEXPECTED = /^(?:\.|__MACOSX$)/;
 
+/** Identifies a file, whatever its path. */
+export interface FileId {
+  readonly dev: number;
+  readonly ino: number;
+}
+
 interface Listing {
   readonly files: FolderFile[];
   /** Of all files together. */
@@ -69,7 +82,14 @@ interface Listing {
   readonly links: string[];
   /** Folders of tools of which the author is warned. */
   readonly folders: string[];
+  /** Files that the command writes its output to. */
+  readonly outputs: string[];
+  readonly outputIds: readonly FileId[];
 }
+
+/** Whether a file is one that the command writes its output to. */
+export const isOutput = (outputIds: readonly FileId[], { dev, ino }: FileId): boolean =>
+  outputIds.some((id) => id.dev === dev && id.ino === ino);
 
 /** @param listing receives what is found @throws CommandError */
 async function listFiles(folder: string, below: string, listing: Listing): Promise<void> {
@@ -90,10 +110,16 @@ async function listFiles(folder: string, below: string, listing: Listing): Promi
 /** Stops at the limits of a package before any file is read: the folder may be that of a whole repository. @throws CommandError */
 async function addFile(folder: string, path: string, listing: Listing): Promise<void> {
   const at = join(folder, path);
+  // A file that was removed meanwhile is reported when it is read.
+  const found = await stat(at).catch(() => null);
+  // It changes with each printed line: a publish would refuse the folder as changed, and `dev` would never stop saving.
+  if (found && isOutput(listing.outputIds, found)) {
+    listing.outputs.push(path);
+    return;
+  }
   listing.files.push({ path, at });
   if (listing.files.length > PACKAGE_FILES_MAX) throw createLimitError(folder, `${PACKAGE_FILES_MAX} files`);
-  // A file that was removed meanwhile is reported when it is read.
-  listing.bytes += (await stat(at).catch(() => null))?.size ?? 0;
+  listing.bytes += found?.size ?? 0;
   if (listing.bytes > PACKAGE_MAX_BYTES) throw createLimitError(folder, `${PACKAGE_MAX_BYTES / MIB} MB of files`);
 }
 

@@ -56,7 +56,7 @@ function findSegmentFault(segment: string): string | null {
 const TOOL_FOLDERS: ReadonlySet<string> = new Set(['node_modules', '__MACOSX']);
 const TOOL_FOLDERS_AT_TOP: ReadonlySet<string> = new Set(['dist', 'coverage']);
 const TOOL_FILES =
-  /^(package(-lock)?\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|deno\.(json|lock)|tsconfig.*\.json|Thumbs\.db)$|\.d\.ts$|\.test\.[cm]?[jt]s$|\.tgz$|\.zip$/;
+  /^(package(-lock)?\.json|npm-shrinkwrap\.json|yarn\.lock|pnpm-lock\.yaml|bun\.lockb?|deno\.(json|lock)|tsconfig.*\.json|Thumbs\.db)$|\.d\.ts$|\.test\.[cm]?[jt]s$|\.(?:tgz|zip|log)$/;
 
 /** Whether a folder in an author's folder is not part of the package. @param path in the author's folder */
 export function isToolFolder(path: string): boolean {

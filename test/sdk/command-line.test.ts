@@ -16,11 +16,12 @@ import { Accounts, normalizeServiceUrl } from '../../sdk/cli/accounts.ts';
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
 import { commands } from '../../sdk/cli/command-list.ts';
 import { Context } from '../../sdk/cli/context.ts';
+import { watchFolder } from '../../sdk/cli/dev/folder-watcher.ts';
 import { createUnreachableError, exitCodes, toFailure } from '../../sdk/cli/failure.ts';
 import { formatLine } from '../../sdk/cli/log-lines.ts';
 import { listRequested, proposeVersion } from '../../sdk/cli/next-version.ts';
 import { Output, type Paint } from '../../sdk/cli/output.ts';
-import { readPackageFolder } from '../../sdk/cli/package-folder.ts';
+import { type FileId, readPackageFolder } from '../../sdk/cli/package-folder.ts';
 import { hashFiles, readTexts, uploadVersion } from '../../sdk/cli/package-upload.ts';
 import type { Rest } from '../../sdk/cli/rest.ts';
 import type { Version } from '../../sdk/cli/rest-types.ts';
@@ -30,6 +31,7 @@ import { connect } from '../../sdk/session/session.ts';
 import { BulkheadError } from '../../sdk/session/transport.ts';
 import { listenOn, serve } from '../fixtures/listening-server.ts';
 import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
+import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { whyMissing } from '../runner/programs.ts';
 import { amount, isSoak } from '../runner/soak.ts';
@@ -357,6 +359,34 @@ t.test('files of the author’s tools are left out, except below assets/ and ski
     ['assets/data/package.json', 'assets/package.json', 'index.ts', 'readme.md'],
   );
 });
+
+t.test(
+  'only files that may belong to the package start a save, and the output of the command is none of them',
+  async (t) => {
+    const folder = await temporaryFolder(t);
+    await mkdir(join(folder, 'lib.log'));
+    const output = join(folder, 'out.txt');
+    await writeFile(output, '');
+    const countCalls = async (outputIds: readonly FileId[]) => {
+      const calls = { count: 0 };
+      const watch = await watchFolder(folder, outputIds, async () => {
+        calls.count += 1;
+        return null;
+      });
+      t.teardown(() => watch.stop());
+      return calls;
+    };
+    const own = await countCalls([await stat(output)]);
+    const other = await countCalls([]);
+    for (const path of ['package.json', 'index.test.ts', 'dev.log']) await writeFile(join(folder, path), '{}');
+    await writeFile(output, 'live');
+    // The output of another command is a file like any other.
+    await eventually(async () => other.count > 0);
+    t.equal(own.count, 0);
+    await writeFile(join(folder, 'lib.log', 'index.ts'), '// A folder may have the name of a file of tools.');
+    await eventually(async () => own.count > 0);
+  },
+);
 
 t.test('a file that lies too deep is refused, not left out', async (t) => {
   const folder = await temporaryFolder(t);

@@ -448,6 +448,22 @@ t.test('publish sends nothing else than what it checked and asked about', async 
   t.same(await readVersions(), before);
 });
 
+t.test('the file that the output is redirected to is no part of the package', async (t) => {
+  const folder = await temporaryFolder(t);
+  await saveFile(folder, 'readme.md', README);
+  await saveFile(folder, 'index.ts', source());
+  const publish = [process.execPath, PROGRAM, 'publish', '--slug', 'redirected', '--yes'].map(quote).join(' ');
+  const published = start(t, 'sh', ['-c', `${publish} > published.txt`], { cwd: folder });
+  t.equal(await published.end(), 0, published.output());
+  const text = await readFile(join(folder, 'published.txt'), 'utf8');
+  t.match(text, 'published.txt is left out: this command writes its output to it.');
+  const { rows } = await fixture.pool.query(
+    `SELECT path FROM version_files f JOIN versions v ON v.id = f.version_id JOIN plugins p ON p.id = v.plugin_id
+      WHERE p.slug = 'redirected' ORDER BY path`,
+  );
+  t.same(rows, [{ path: 'index.ts' }, { path: 'readme.md' }]);
+});
+
 soakTest(t, 'output that cannot be written fails the command, also if it does not end it', async (t) => {
   const full = start(t, 'sh', ['-c', `${[process.execPath, PROGRAM].map(quote).join(' ')} whoami > /dev/full`], {});
   t.equal(await full.end(), 1);

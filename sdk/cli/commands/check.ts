@@ -10,9 +10,9 @@ export const check: Command = {
   args: [{ name: '[folder]', doc: 'folder with readme.md and index.ts (default: the current folder)' }],
   options: [{ flags: '--slug <slug>', doc: 'slug of the plugin (default: from package.json or the folder’s name)' }],
   examples: ['check', 'check plugins/weather --json'],
-  async run({ folder, output, localTools, signal }, args) {
+  async run({ folder, output, localTools, outputIds, signal }, args) {
     const startedAt = performance.now();
-    const { slug, files, warnings } = await readPackageFolder(folder, args.positional[0], args.text('slug'));
+    const { slug, files, warnings } = await readPackageFolder(folder, args.positional[0], args.text('slug'), outputIds);
     for (const warning of warnings) output.printWarning(warning);
     const found = await localTools.check(files, slug, signal);
     const ms = Math.round(performance.now() - startedAt);

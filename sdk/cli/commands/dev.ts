@@ -40,7 +40,7 @@ export const dev: Command = {
     let watch: FolderWatch | null = null;
     try {
       // Before the first save, so that no change during it is missed.
-      watch = await watchFolder(draft.folder, () => saver.save());
+      watch = await watchFolder(draft.folder, context.outputIds, () => saver.save());
       const serving = serveDraft(context, draft, watch, args.flag('inspect') ? port : null);
       await Promise.race([waitForAbort(signal), serving, watch.failed]);
     } catch (error) {

@@ -30,8 +30,8 @@ export const publish: Command = {
   ],
   examples: ['publish', 'publish --dry-run', 'publish --version 2.0.0-rc.1 --yes --json'],
   async run(context, args) {
-    const { output } = context;
-    const { slug, files, warnings } = await readPackageFolder(context.folder, args.positional[0], args.text('slug'));
+    const { folder, output, outputIds } = context;
+    const { slug, files, warnings } = await readPackageFolder(folder, args.positional[0], args.text('slug'), outputIds);
     const fault = findSlugFault(slug);
     if (fault) throw new CommandError('usage', `“${slug}” ${fault}. Pass one with \`--slug\`.`);
     for (const warning of warnings) output.printWarning(warning);

@@ -11,7 +11,7 @@ import { CommandError } from '../failure.ts';
 import type { FolderFile } from '../local-tools.ts';
 import { BEFORE_FIRST_LINE, readLastLines } from '../log-lines.ts';
 import { findInstallation, findPlugin } from '../lookup.ts';
-import { readPackageFolder } from '../package-folder.ts';
+import { type FileId, readPackageFolder } from '../package-folder.ts';
 import { countJsonBytes, type PackageTexts } from '../package-upload.ts';
 import type { Rest } from '../rest.ts';
 import type { Installation, PluginDetail } from '../rest-types.ts';
@@ -59,6 +59,7 @@ interface DraftOptions {
   readonly savedDraftFile: SavedDraftFile;
   readonly replaceable: readonly string[];
   readonly startLine: string;
+  readonly outputIds: readonly FileId[];
 }
 
 export class Draft {
@@ -71,6 +72,7 @@ export class Draft {
 
   readonly #rest: Rest;
   readonly #pluginId: string;
+  readonly #outputIds: readonly FileId[];
   readonly #savedDraftFile: SavedDraftFile;
   /**
    * `sourceSha256` of the drafts that a save may replace: the one that this computer saved last, then those that it sent since, whose
@@ -93,11 +95,13 @@ export class Draft {
     savedDraftFile,
     replaceable,
     startLine,
+    outputIds,
   }: DraftOptions) {
     this.slug = slug;
     this.folder = folder;
     this.testSession = testSession;
     this.startLine = startLine;
+    this.#outputIds = outputIds;
     this.#rest = rest;
     this.#pluginId = pluginId;
     this.#savedDraftFile = savedDraftFile;
@@ -120,6 +124,7 @@ export class Draft {
       savedDraftFile,
       replaceable: await savedDraftFile.read(),
       startLine: await findLastLine(rest, slug),
+      outputIds: context.outputIds,
     });
   }
 
@@ -144,7 +149,7 @@ export class Draft {
    */
   async save(onSkipped: (paths: readonly string[]) => void): Promise<SaveResult> {
     const startedAt = performance.now();
-    const { files, warnings } = await readPackageFolder(this.folder, undefined, this.slug);
+    const { files, warnings } = await readPackageFolder(this.folder, undefined, this.slug, this.#outputIds);
     const { texts, skipped } = await readTexts(files);
     onSkipped(skipped);
     const saved = await this.#saveTexts(texts);

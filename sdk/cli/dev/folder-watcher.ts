@@ -1,8 +1,9 @@
 /** Watches a folder and reports all writes of one save together. */
 import { realpath } from 'node:fs/promises';
 import { relative, sep } from 'node:path';
-import { isToolFolder } from '../../contract/package-paths.ts';
+import { isToolFile, isToolFolder } from '../../contract/package-paths.ts';
 import { CommandError } from '../failure.ts';
+import { type FileId, isOutput } from '../package-folder.ts';
 
 /** Editors write a file in several steps, so changes are debounced. Milliseconds. */
 const DEBOUNCE_MS = 40;
@@ -26,13 +27,18 @@ export interface FolderWatch {
 }
 
 /**
- * Calls `onChange` after every change in the folder, one call at a time. Does not follow links, which are not part of a package and may
+ * Calls `onChange` after every change of a file that may belong to the package, one call at a time. Does not follow links, which are not part of a package and may
  * lead to folders of any size. Resolves when the watcher is ready.
  *
+ * @param outputIds files that the command writes its output to: each call of `onChange` would cause the next one
  * @param onChange never rejects; returns the pause before it is called again without a change, milliseconds, or null
  * @throws CommandError when the folder cannot be watched
  */
-export async function watchFolder(folder: string, onChange: () => Promise<number | null>): Promise<FolderWatch> {
+export async function watchFolder(
+  folder: string,
+  outputIds: readonly FileId[],
+  onChange: () => Promise<number | null>,
+): Promise<FolderWatch> {
   const { watch } = await import('chokidar');
   // The folder itself may be a link, which the watcher would not follow either.
   const root = await realpath(folder);
@@ -62,7 +68,12 @@ export async function watchFolder(folder: string, onChange: () => Promise<number
   const watcher = watch(root, {
     ignoreInitial: true,
     followSymlinks: false,
-    ignored: (path) => isToolFolder(relative(root, path).replaceAll(sep, '/')),
+    ignored(path, stats) {
+      const inFolder = relative(root, path).replaceAll(sep, '/');
+      // A folder may have the name of a tool's file.
+      const isIgnoredFile = stats?.isFile() === true && (isToolFile(inFolder) || isOutput(outputIds, stats));
+      return isIgnoredFile || isToolFolder(inFolder);
+    },
   });
   watcher.on('all', () => {
     if (!isStopped) schedule(DEBOUNCE_MS);
