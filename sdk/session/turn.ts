@@ -94,17 +94,25 @@ export class Turn {
     return this.#ownTools.runOnce(`${this.#path} ${callId} ${JSON.stringify([name, args])}`, async () => {
       const answer = await this.requestCall(callId, name, args, { ...options, signal });
       if ('content' in answer) return answer;
-      const result = await this.#ownTools.perform(answer, signal);
-      try {
-        return await sendResult(this, callId, result, { signal });
-      } catch (error) {
-        if (!hasCode(error, 'id_reused')) throw error;
-        // The call was aborted, or another process has sent a result. The tool has run, so the call must not seem to be another one.
-        const known = await this.lookUpCall(callId, { signal });
-        if (known.result === null) throw error;
-        return known.result;
-      }
+      const performed = this.#performCall(answer, signal);
+      return signal === undefined || options.keepRunning
+        ? performed
+        : this.#abortWith(signal, `/calls/${encodeURIComponent(callId)}`, performed);
     });
+  }
+
+  /** Performs a call of a tool of yours, and sends its result. */
+  async #performCall(call: OwnCall, signal: AbortSignal | undefined): Promise<ToolResult> {
+    const result = await this.#ownTools.perform(call, signal);
+    try {
+      return await sendResult(this, call.callId, result, { signal });
+    } catch (error) {
+      if (!hasCode(error, 'id_reused')) throw error;
+      // The call was aborted, or another process has sent a result. The tool has run, so the call must not seem to be another one.
+      const known = await this.lookUpCall(call.callId, { signal });
+      if (known.result === null) throw error;
+      return known.result;
+    }
   }
 
   /**
@@ -129,7 +137,15 @@ export class Turn {
     const path = `/calls/${encodeURIComponent(callId)}`;
     if (signal === undefined || keepRunning || options.own) return this.#post(path, body, signal);
     signal.throwIfAborted();
-    const answer = this.#post<ToolResult | OwnCall>(path, body, undefined);
+    return this.#abortWith(signal, path, this.#post<ToolResult | OwnCall>(path, body, undefined));
+  }
+
+  /**
+   * Returns the answer of a call. If the signal aborts first, aborts the call, and rejects with the signal's reason.
+   *
+   * @param path of the call below the turn
+   */
+  #abortWith<Answer>(signal: AbortSignal, path: string, answer: Promise<Answer>): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const onAbort = (): void => {
         const stopWaiting = new AbortController();
@@ -139,7 +155,8 @@ export class Turn {
           reject(signal.reason);
         });
       };
-      signal.addEventListener('abort', onAbort, { once: true });
+      if (signal.aborted) onAbort();
+      else signal.addEventListener('abort', onAbort, { once: true });
       const end = (settle: () => void): void => {
         signal.removeEventListener('abort', onAbort);
         if (!signal.aborted) settle();

@@ -456,6 +456,26 @@ t.test('the signal of a call aborts it, also when its request has not arrived ye
   await turn.end();
 });
 
+t.test('the signal of a call of a tool of the runtime aborts it at the service, whatever the tool does', async (t) => {
+  const begun = Promise.withResolvers<AbortSignal | undefined>();
+  const never = () => new Promise<never>(() => undefined);
+  const run = (_args: unknown, { signal }: { signal?: AbortSignal }) => {
+    begun.resolve(signal);
+    return never();
+  };
+  const session = await client.start({ agentId: 'own-stopped', tools: [{ name: 'oven', run }] });
+  const turn = await session.openTurn({ id: 't1', text: 'Hi', trigger: 'user' });
+  const stopping = new AbortController();
+  const call = turn.call('c1', 'oven', {}, { signal: stopping.signal });
+  t.equal((await begun.promise)?.aborted, false);
+  stopping.abort(new Error('stopped by the user'));
+  await t.rejects(call, { message: 'stopped by the user' });
+  const result = { isError: true, content: [{ text: /aborted: the runtime aborted it/ }] };
+  t.match(await turn.lookUpCall('c1'), { state: 'answered', result });
+  t.match(await turn.call('c1', 'oven'), result, 'it is over');
+  await turn.end();
+});
+
 t.test('a permanent error is thrown once, and a caller can abort', async (t) => {
   const wrong = await scripted(t, () => [500, 'no json']);
   await t.rejects(wrong.client.list(), {
