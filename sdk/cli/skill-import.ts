@@ -2,8 +2,8 @@
  * Converts a folder of Agent Skills (agentskills.io) or an Agent Plugin (plugin.json and skills/) into a package. Skills are
  * copied unchanged; everything else is skipped and reported.
  */
-import { lstat, readdir, readFile } from 'node:fs/promises';
-import { basename, join, relative, resolve } from 'node:path';
+import { lstat, readdir, readFile, rm, rmdir } from 'node:fs/promises';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { limits, MIB, PACKAGE_FILES_MAX } from '../contract/limits.ts';
 import { CommandError } from './failure.ts';
 import { writeNewFile } from './new-file.ts';
@@ -59,16 +59,37 @@ export async function readSkillFolder(folder: string): Promise<SkillImport> {
   return { name, skills, notes, files: [...createPackageFiles(name, description, skills), ...files] };
 }
 
-/** Writes an import as a package. @throws CommandError if the folder is not empty */
+/**
+ * Writes an import as a package. If that fails, the folder stays empty, so that the next attempt accepts it.
+ *
+ * @throws CommandError if the folder is not empty
+ */
 export async function writeSkillPackage({ files }: SkillImport, folder: string): Promise<void> {
   const present = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [];
     throw createError(`${folder} cannot be written. Pass a new folder.`);
   });
   if (present.length > 0) throw createError(`${folder} is not empty. Pass a new folder.`);
-  for (const { path, at, text } of files) {
-    await writeNewFile(join(folder, path), at === null ? (text ?? '') : await readFile(at), 'wx');
+  const written: string[] = [];
+  try {
+    for (const { path, at, text } of files) {
+      await writeNewFile(join(folder, path), at === null ? (text ?? '') : await readFile(at), 'wx');
+      written.push(path);
+    }
+  } catch (error) {
+    await Promise.all(written.map((path) => rm(join(folder, path), { force: true }).catch(() => undefined)));
+    // Deepest first. One with a file of another program stays.
+    for (const path of listFolders(files).reverse()) await rmdir(join(folder, path)).catch(() => undefined);
+    throw error;
   }
+}
+
+/** Lists the folders of the files, each after those above it. */
+function listFolders(files: SkillImport['files']): string[] {
+  const folders = new Set<string>();
+  for (const { path } of files)
+    for (let folder = dirname(path); folder !== '.'; folder = dirname(folder)) folders.add(folder);
+  return [...folders].sort();
 }
 
 async function findSkills(root: string, isPlugin: boolean, notes: string[]): Promise<string[]> {

@@ -220,6 +220,14 @@ t.test('on a full disk, commands say so and leave what was there before', { skip
   await rm(join(folder, 'any'));
   await disk.empty();
   t.match(await bulkhead(['init', '--template', 'tool'], { folder }), { code: 0 });
+  const skills = await temporaryFolder(t);
+  await mkdir(join(skills, 'hello/pictures'), { recursive: true });
+  await writeFile(join(skills, 'hello/SKILL.md'), '---\nname: hello\ndescription: Says hello\n---\nSay hello.\n');
+  await writeFile(join(skills, 'hello/pictures/large.png'), Buffer.alloc(3 * MIB));
+  const target = join(disk.folder, 'imported');
+  const stderr = /pictures\/large\.png cannot be written \(ENOSPC\)/;
+  t.match(await bulkhead(['import-skills', skills, target]), { code: 1, stderr });
+  t.same(await readdir(target), [], 'the next attempt finds an empty folder');
   t.match(JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')), { bulkhead: { slug: 'weather' } });
 });
 
