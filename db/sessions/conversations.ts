@@ -4,8 +4,12 @@ import type { ClientBase, Pool } from 'pg';
 import { deleteChannel } from '../channels/channels.ts';
 import type { Queues } from '../jobs/queues.ts';
 import type { Transaction, WritingPool } from '../postgres/pool.ts';
-import { changeRows, findRow, findValue, hasRow, listValues, type Queryable } from '../postgres/rows.ts';
+import { changeRows, findRow, findValue, hasRow, listValues, planOnce, type Queryable } from '../postgres/rows.ts';
 import { deleteWithSessions } from './session-removal.ts';
+
+const FIND_CONVERSATION = planOnce(`SELECT k.session_id AS "sessionId", EXISTS (
+    SELECT 1 FROM session_messages m WHERE m.session_id = k.session_id AND m.id = ANY ($3)) AS "hasMessage"
+  FROM conversations k WHERE k.channel_id = $1 AND k.conversation_key = $2`);
 
 /** @returns its session, and whether it has one of the messages; null: the conversation has no session yet */
 export const findConversation = (
@@ -14,13 +18,7 @@ export const findConversation = (
   key: string,
   messageIds: readonly string[],
 ): Promise<{ readonly sessionId: string; readonly hasMessage: boolean } | null> =>
-  findRow(
-    pool,
-    `SELECT k.session_id AS "sessionId", EXISTS (
-       SELECT 1 FROM session_messages m WHERE m.session_id = k.session_id AND m.id = ANY ($3)) AS "hasMessage"
-       FROM conversations k WHERE k.channel_id = $1 AND k.conversation_key = $2`,
-    [channelId, key, messageIds],
-  );
+  findRow(pool, FIND_CONVERSATION, [channelId, key, messageIds]);
 
 /** Binds a conversation to its session. False: it has one already. */
 export async function bindConversation(

@@ -20,6 +20,7 @@ import {
   orderPage,
   type PageOrder,
   type PageQuery,
+  planOnce,
   type Queryable,
   readPage,
   readPositionPage,
@@ -165,16 +166,26 @@ export async function addMessages(
   messages: readonly NewMessage[],
 ): Promise<{ readonly stored: JudgedMessage[]; readonly addedIds: readonly string[] }> {
   const { ids, addedIds } = await insertMessages(tx, sessionId, messages);
-  const found = await tx.query<MessageRow>(
-    `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND id = ANY ($2) ORDER BY session_messages.position`,
-    [sessionId, ids],
-  );
-  return { stored: found.rows.map(toMessage), addedIds };
+  const found = await listRows<MessageRow>(tx, FIND_MESSAGES, [sessionId, ids]);
+  return { stored: found.map(toMessage), addedIds };
 }
 
 /** Whether a new message waits for an answer: it was added without a turn, and no plugin cancelled it. */
 const isWaiting = ({ role, data, judgement }: NewMessage): boolean =>
   role === 'user' && (data?.turnId ?? null) === null && judgement?.outcome !== 'cancelled';
+
+// With the lock, a concurrent deletion either waits or has removed the session. Without it, the foreign key would fail.
+const ADD_MESSAGES = planOnce(`WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
+  added AS (
+    INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, guards, waits, request_digest)
+    SELECT s.id, s.account_id, m.id, m.role, m.text, m.data, m.judgement, m.guards, m.waits, m.request_digest
+      FROM unnest($2::text[], $3::text[], $4::text[], $5::json[], $6::json[], $7::text[], $8::boolean[], $9::text[])
+           WITH ORDINALITY AS m(id, role, text, data, judgement, guards, waits, request_digest, n), s
+     ORDER BY m.n
+    ON CONFLICT DO NOTHING
+    RETURNING account_id, id),
+  notified AS (${NOTIFY_READERS_SQL})
+  SELECT ARRAY(SELECT id FROM added) AS "addedIds", (SELECT count(*) FROM notified) AS notified`);
 
 /** @returns the ids of all, and of those that were added. @throws Problem `quota_exceeded` */
 async function insertMessages(
@@ -183,32 +194,17 @@ async function insertMessages(
   messages: readonly NewMessage[],
 ): Promise<{ readonly ids: readonly string[]; readonly addedIds: readonly string[] }> {
   const ids = messages.map((message) => message.id ?? randomUUIDv7());
-  const appended = findRow<{ addedIds: string[] }>(
-    tx,
-    // With the lock, a concurrent deletion either waits or has removed the session. Without it, the foreign key would fail.
-    `WITH s AS (SELECT id, account_id FROM sessions WHERE id = $1 FOR KEY SHARE),
-     added AS (
-       INSERT INTO session_messages (session_id, account_id, id, role, text, data, judgement, guards, waits, request_digest)
-       SELECT s.id, s.account_id, m.id, m.role, m.text, m.data, m.judgement, m.guards, m.waits, m.request_digest
-         FROM unnest($2::text[], $3::text[], $4::text[], $5::json[], $6::json[], $7::text[], $8::boolean[], $9::text[])
-              WITH ORDINALITY AS m(id, role, text, data, judgement, guards, waits, request_digest, n), s
-        ORDER BY m.n
-       ON CONFLICT DO NOTHING
-       RETURNING account_id, id),
-     notified AS (${NOTIFY_READERS_SQL})
-     SELECT ARRAY(SELECT id FROM added) AS "addedIds", (SELECT count(*) FROM notified) AS notified`,
-    [
-      sessionId,
-      ids,
-      messages.map((message) => message.role),
-      messages.map((message) => message.text),
-      messages.map(({ data }) => (data === undefined ? null : JSON.stringify(data))),
-      messages.map(({ judgement }) => (judgement === undefined ? null : JSON.stringify(judgement))),
-      messages.map(({ guards }) => guards ?? null),
-      messages.map(isWaiting),
-      messages.map(({ requestDigest }) => requestDigest ?? null),
-    ],
-  );
+  const appended = findRow<{ addedIds: string[] }>(tx, ADD_MESSAGES, [
+    sessionId,
+    ids,
+    messages.map((message) => message.role),
+    messages.map((message) => message.text),
+    messages.map(({ data }) => (data === undefined ? null : JSON.stringify(data))),
+    messages.map(({ judgement }) => (judgement === undefined ? null : JSON.stringify(judgement))),
+    messages.map(({ guards }) => guards ?? null),
+    messages.map(isWaiting),
+    messages.map(({ requestDigest }) => requestDigest ?? null),
+  ]);
   return { ids, addedIds: (await appended.catch(throwQuotaProblem))?.addedIds ?? [] };
 }
 
@@ -240,6 +236,9 @@ export const IS_NOT_CANCELLED = `coalesce(judgement ->> 'outcome', '') <> 'cance
 /** Columns of a `MessageRow`. */
 export const MESSAGE = `id, role, text, at, data, judgement, position::text AS position,
   CASE WHEN waits AND NOT is_read THEN guards END AS "freshGuards"`;
+const FIND_MESSAGES = planOnce(
+  `SELECT ${MESSAGE} FROM session_messages WHERE session_id = $1 AND id = ANY ($2) ORDER BY session_messages.position`,
+);
 /**
  * Bytes of a message `m` for `boundedSql`. `data` may be many small values, which cost 20 times as much to read and write as a
  * text of their length.
