@@ -12,8 +12,17 @@ import { type AttemptResult, countAttemptSql, countInterruptionSql } from '../jo
 import { withPendingSql } from '../jobs/pending.ts';
 import { MARK_RELEASED, queuedAtSql } from '../jobs/queued-time.ts';
 import { deleteOldRows } from '../postgres/old-rows.ts';
-import { type Fence, holdShardSql } from '../postgres/pool.ts';
-import { changeRows, findRow, listRows, listValues, type Queryable, SWEEP_BATCH, sweepRows } from '../postgres/rows.ts';
+import type { Fence } from '../postgres/pool.ts';
+import {
+  changeRows,
+  findRow,
+  listRows,
+  listValues,
+  planOnce,
+  type Queryable,
+  SWEEP_BATCH,
+  sweepRows,
+} from '../postgres/rows.ts';
 import { isUnsettledSql } from './spools.ts';
 
 export interface ChannelQueue {
@@ -120,6 +129,33 @@ const ASIDE_HEAD = `
 
 const RELEASED_AT = 'SELECT i.released_at FROM installations i WHERE i.id = d.installation_id';
 
+/** One statement, so that a head cannot become due between the claim and the read of its wait. */
+const claimSql = (head: string, lastKey: string): string =>
+  `WITH RECURSIVE ${head},
+   claimed AS (
+     UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruptionSql}, claimed_by = $3
+      WHERE d.id = (SELECT head.id FROM head)
+        AND d.state = 'pending' AND ${dueAtSql('d', '$5')} <= now() AND NOT ${isUnsettledSql('d')} AND hold_shard($6, $3)
+        -- A sweep ends the deliveries of a disconnected channel, a while after.
+        AND EXISTS (SELECT 1 FROM channels c WHERE c.id = d.channel_id)
+      RETURNING d.id, d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside",
+        d.installation_id AS "installationId", d.account_id AS "accountId", d.routing_id AS "routingId",
+        d.received_at AS "receivedAt", ${queuedAtSql('d', `(${RELEASED_AT})`)} AS "queuedAt", d.method, d.query, d.headers, d.body, d.attempts AS attempt, d.interruptions,
+        d.replayed_at IS NOT NULL AS "isReplayed",
+        d.traceparent,
+        -- For EXISTS, PostgreSQL might read all deliveries.
+        d.set_aside OR (
+          SELECT true FROM deliveries n
+           WHERE ${isQueuedSql('n', 'd.channel_id', 'd.direction', false)}
+             AND n.position > d.position ORDER BY n.position LIMIT 1) IS NOT NULL AS "hasNext")
+   SELECT claimed.*, head.id IS NOT NULL AS "hasHead",
+          CASE WHEN head.due_at > now() AND head.due_at < 'infinity'
+               THEN ceil(extract(epoch FROM head.due_at - now()) * 1000)::float8 END AS "waitMs",
+          CASE WHEN head.id IS NOT NULL THEN head.next_key ELSE ${lastKey} END AS "nextKey"
+     FROM (VALUES (1)) AS one LEFT JOIN head ON true LEFT JOIN claimed ON true`;
+const CLAIM_ORDERED = planOnce(claimSql(ORDERED_HEAD, LAST_KEY));
+const CLAIM_ASIDE = planOnce(claimSql(ASIDE_HEAD, 'NULL'));
+
 /** For a caller that does not know the longest wait: longer than any. Seconds. */
 const UNKNOWN_WAIT = 1e9;
 
@@ -191,32 +227,10 @@ export async function claimNextDelivery(
   fence: Fence,
   { afterKey = null, longestWait = UNKNOWN_WAIT }: ClaimOptions = {},
 ): Promise<Claim> {
-  // One statement, so that a head cannot become due between the claim and the read of its wait.
   const found = await findRow<Omit<Claim, 'delivery'> & (ClaimedDelivery | { readonly id: null })>(
     pool,
-    `WITH RECURSIVE ${queue.setAside ? ASIDE_HEAD : ORDERED_HEAD},
-     claimed AS (
-       UPDATE deliveries d SET attempts = d.attempts + 1, ${countInterruptionSql}, claimed_by = $3
-        WHERE d.id = (SELECT head.id FROM head)
-          AND d.state = 'pending' AND ${dueAtSql('d', '$5')} <= now() AND NOT ${isUnsettledSql('d')} AND ${holdShardSql(fence)}
-          -- A sweep ends the deliveries of a disconnected channel, a while after.
-          AND EXISTS (SELECT 1 FROM channels c WHERE c.id = d.channel_id)
-        RETURNING d.id, d.channel_id AS "channelId", d.direction, d.set_aside AS "setAside",
-          d.installation_id AS "installationId", d.account_id AS "accountId", d.routing_id AS "routingId",
-          d.received_at AS "receivedAt", ${queuedAtSql('d', `(${RELEASED_AT})`)} AS "queuedAt", d.method, d.query, d.headers, d.body, d.attempts AS attempt, d.interruptions,
-          d.replayed_at IS NOT NULL AS "isReplayed",
-          d.traceparent,
-          -- For EXISTS, PostgreSQL might read all deliveries.
-          d.set_aside OR (
-            SELECT true FROM deliveries n
-             WHERE ${isQueuedSql('n', 'd.channel_id', 'd.direction', false)}
-               AND n.position > d.position ORDER BY n.position LIMIT 1) IS NOT NULL AS "hasNext")
-     SELECT claimed.*, head.id IS NOT NULL AS "hasHead",
-            CASE WHEN head.due_at > now() AND head.due_at < 'infinity'
-                 THEN ceil(extract(epoch FROM head.due_at - now()) * 1000)::float8 END AS "waitMs",
-            CASE WHEN head.id IS NOT NULL THEN head.next_key ELSE ${queue.setAside ? 'NULL' : LAST_KEY} END AS "nextKey"
-       FROM (VALUES (1)) AS one LEFT JOIN head ON true LEFT JOIN claimed ON true`,
-    [queue.channelId, queue.direction, fence.epoch, afterKey, longestWait],
+    queue.setAside ? CLAIM_ASIDE : CLAIM_ORDERED,
+    [queue.channelId, queue.direction, fence.epoch, afterKey, longestWait, fence.shard],
   );
   if (!found) throw new Error('the claim of a delivery returned no row');
   const { hasHead, waitMs, nextKey, ...claimed } = found;
@@ -225,6 +239,10 @@ export async function claimNextDelivery(
   const hasNext = claimed.hasNext || afterKey !== null || nextKey !== null;
   return { delivery: { ...claimed, hasNext }, hasHead, waitMs, nextKey };
 }
+
+const FINISH_DELIVERY =
+  planOnce(`UPDATE deliveries SET state = $3, last_error = $4, claimed_by = NULL, finished_at = now()
+  WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`);
 
 /**
  * @param epoch of the claim, which fences the write
@@ -237,12 +255,7 @@ export async function finishDelivery(
   state: 'delivered' | 'dead',
   error: string | null = null,
 ): Promise<boolean> {
-  const done = await changeRows(
-    tx,
-    `UPDATE deliveries SET state = $3, last_error = $4, claimed_by = NULL, finished_at = now()
-      WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`,
-    [id, epoch, state, error],
-  );
+  const done = await changeRows(tx, FINISH_DELIVERY, [id, epoch, state, error]);
   return done === 1;
 }
 

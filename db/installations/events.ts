@@ -10,8 +10,8 @@ import { withPendingSql } from '../jobs/pending.ts';
 import { MARK_RELEASED } from '../jobs/queued-time.ts';
 import type { Queues } from '../jobs/queues.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
-import { type Fence, holdShardSql } from '../postgres/pool.ts';
-import { findRow, listRows, type Queryable, SWEEP_BATCH, sweepRows } from '../postgres/rows.ts';
+import type { Fence } from '../postgres/pool.ts';
+import { changeRows, findRow, listRows, planOnce, type Queryable, SWEEP_BATCH, sweepRows } from '../postgres/rows.ts';
 import { BLOCKED_REASON_SQL, RECEIVES_EVENTS_SQL } from './run-rule.ts';
 
 /** Limits the memory of one sweep; the next sweep handles the rest. */
@@ -111,6 +111,13 @@ const selectHead = (isOfInstallation: string) => `SELECT e.* FROM events e
     AND (${isDueSql('e')} OR e.attempts - e.interruptions < ${FAILURES_IN_ORDER})
   ORDER BY e.installation_id, e.id LIMIT 1`;
 
+const CLAIM_EVENT = planOnce(`UPDATE events SET attempts = attempts + 1, ${countInterruptionSql}, claimed_by = $2
+  WHERE id = (SELECT head.id FROM (${selectHead('e.installation_id = $1')}) head)
+    AND state = 'pending' AND ${isDueSql('events')} AND hold_shard($3, $2)
+  RETURNING id, installation_id AS "installationId", account_id AS "accountId", plugin_id AS "pluginId",
+    version_id AS "versionId", semver AS "semVer", type, data, occurred_at AS "occurredAt", attempts AS attempt,
+    interruptions`);
+
 /**
  * Claims one attempt at the oldest event of an installation, also one that an earlier owner of the shard has claimed. An
  * event that waits for its next attempt holds the later ones back, until it has failed `FAILURES_IN_ORDER` times. Null:
@@ -119,16 +126,10 @@ const selectHead = (isOfInstallation: string) => `SELECT e.* FROM events e
  * @param fence of the caller, which must not be working on an event of the installation already
  */
 export const claimNextEvent = (pool: Pool, installationId: string, fence: Fence): Promise<ClaimedEvent | null> =>
-  findRow(
-    pool,
-    `UPDATE events SET attempts = attempts + 1, ${countInterruptionSql}, claimed_by = $2
-      WHERE id = (SELECT head.id FROM (${selectHead('e.installation_id = $1')}) head)
-        AND state = 'pending' AND ${isDueSql('events')} AND ${holdShardSql(fence)}
-      RETURNING id, installation_id AS "installationId", account_id AS "accountId", plugin_id AS "pluginId",
-        version_id AS "versionId", semver AS "semVer", type, data, occurred_at AS "occurredAt", attempts AS attempt,
-        interruptions`,
-    [installationId, fence.epoch],
-  );
+  findRow(pool, CLAIM_EVENT, [installationId, fence.epoch, fence.shard]);
+
+const FINISH_EVENT = planOnce(`UPDATE events SET state = $3, last_error = $4, claimed_by = NULL, finished_at = now()
+  WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`);
 
 /**
  * Records the result of an attempt, unless another supervisor has claimed the event since.
@@ -143,11 +144,7 @@ export async function finishEvent(
   state: 'delivered' | 'skipped' | 'dead',
   error: string | null = null,
 ): Promise<void> {
-  await pool.query(
-    `UPDATE events SET state = $3, last_error = $4, claimed_by = NULL, finished_at = now()
-      WHERE id = $1 AND claimed_by = $2 AND state = 'pending'`,
-    [eventId, epoch, state, error],
-  );
+  await changeRows(pool, FINISH_EVENT, [eventId, epoch, state, error]);
 }
 
 type QueuedEvent = Pick<ClaimedEvent, 'id' | 'installationId' | 'accountId'>;

@@ -7,7 +7,7 @@ import { decodeCursor, decodePosition, type Page, toPage } from './cursors.ts';
 /** The pool, or a connection inside a transaction. */
 export type Queryable = Pool | ClientBase;
 
-/** A statement that each connection parses and plans once, unless a pooler is in front of the server. */
+/** A statement that each connection parses once and plans every few seconds, unless a pooler is in front of the server. */
 interface NamedStatement {
   readonly name: string;
   readonly text: string;
@@ -15,7 +15,7 @@ interface NamedStatement {
 type Statement = string | NamedStatement;
 
 /**
- * For the statements of each turn, whose planning takes longer than their work. Call it for a constant of a module, never in a
+ * For frequent statements, whose planning takes longer than their work. Call it for a constant of a module, never in a
  * request: every connection keeps each statement until it ends.
  */
 export const planOnce = (text: string): NamedStatement => ({

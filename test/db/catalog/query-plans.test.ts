@@ -8,6 +8,7 @@ import t from 'tap';
 import { refillPluginWords, sweepCatalogWords } from '../../../db/catalog/catalog-words.ts';
 import { findUsedBlobs } from '../../../db/catalog/versions.ts';
 import { startApiFixture } from '../../api/api-fixture.ts';
+import { explainStatement, type Statement } from '../../fixtures/explained-pool.ts';
 import { amount } from '../../runner/soak.ts';
 
 /** Tables that grow with the service. */
@@ -54,16 +55,13 @@ loading.release(true);
 const user = await api.user('account-7');
 await user.get('/me');
 
-interface Statement {
-  readonly text: string;
-  readonly values: unknown[];
-}
 /** The statements that requests make, from every connection. */
-const statements: Statement[] = [];
+const statements: { readonly statement: Statement; readonly values: unknown[] }[] = [];
 const query = pg.Client.prototype.query as (...args: unknown[]) => unknown;
 pg.Client.prototype.query = function record(this: pg.Client, ...args: unknown[]) {
-  const [text, values] = args;
-  if (typeof text === 'string') statements.push({ text, values: Array.isArray(values) ? values : [] });
+  const [statement, values] = args as [Statement, unknown];
+  if (typeof statement === 'string' || statement.name !== undefined)
+    statements.push({ statement, values: Array.isArray(values) ? values : [] });
   return query.apply(this, args);
 } as typeof pg.Client.prototype.query;
 t.teardown(() => {
@@ -91,12 +89,12 @@ async function explainAll(work: () => Promise<unknown>): Promise<{ whole: string
   await work();
   const nodes: Plan[] = [];
   const client = await api.pool.connect();
-  for (const { text, values } of [...statements]) {
+  for (const { statement, values } of [...statements]) {
+    const text = typeof statement === 'string' ? statement : statement.text;
     // A search's transaction has settings of its own; everything else is planned as PostgreSQL likes.
     if (/^(BEGIN|COMMIT|SELECT set_config)/.test(text)) await client.query(text, values);
     if (!/^\s*(SELECT|WITH)\b.*\bFROM\b/is.test(text)) continue;
-    const { rows } = await client.query(`EXPLAIN (FORMAT JSON) ${text}`, values);
-    nodes.push(...nodesOf(rows[0]['QUERY PLAN'][0].Plan));
+    nodes.push(...nodesOf(await explainStatement<Plan>(client, '', statement, values)));
   }
   client.release();
   if (nodes.length === 0) throw new Error('nothing was asked');

@@ -8,6 +8,8 @@ import { eventually } from '../../runner/eventually.ts';
 import { type Teardown, testDatabase } from '../../runner/harness.ts';
 import { openGate } from '../../storm/database-gate.ts';
 
+/** PostgreSQL plans a statement this often for the values it is given, before it keeps a plan for all. */
+const CUSTOM_PLANS = 5;
 const { pool, url } = await testDatabase(t);
 await pool.query('CREATE TABLE notes (text text)');
 const count = async (): Promise<number> => (await pool.query('SELECT 1 FROM notes')).rows.length;
@@ -45,6 +47,25 @@ t.test('a connection lost inside a transaction is discarded', async (t) => {
   const cut = inTransaction(pool, (tx) => tx.query('SELECT pg_terminate_backend(pg_backend_pid())'));
   await t.rejects(cut);
   t.equal(await count(), 1);
+});
+
+t.test('a statement of planOnce is planned again for a table that has grown', async (t) => {
+  const explain = async (table: string, plansMaxAgeMs: number): Promise<string> => {
+    const other = openPool(url, { name: table, connections: 1, plansMaxAgeMs, onError: t.error });
+    t.teardown(() => other.close());
+    const statement = planOnce(`SELECT id FROM ${table} WHERE id = $1`);
+    return inTransaction(other.pool, async (tx) => {
+      await tx.query(`CREATE TABLE ${table} (id int PRIMARY KEY); INSERT INTO ${table} VALUES (1); ANALYZE ${table}`);
+      for (let run = 0; run < CUSTOM_PLANS; run += 1) await findRow(tx, statement, [1]);
+      t.same(await findRow(tx, statement, [1]), { id: 1 });
+      await tx.query(`INSERT INTO ${table} SELECT n FROM generate_series(2, 20000) n`);
+      t.same(await findRow(tx, statement, [2]), { id: 2 });
+      const { rows } = await tx.query(`EXPLAIN EXECUTE "${statement.name}" (1)`);
+      return rows[0]['QUERY PLAN'];
+    });
+  };
+  t.match(await explain('kept', Number.POSITIVE_INFINITY), 'Seq Scan', 'PostgreSQL keeps its plan');
+  t.match(await explain('planned_again', 0), 'Index');
 });
 
 t.test('a connection plans a statement of planOnce once', async (t) => {

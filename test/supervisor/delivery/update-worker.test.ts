@@ -4,6 +4,7 @@ import type { InstalledPlugin } from '../../../db/installations/account-plugins.
 import type { OwnedWork } from '../../../supervisor/cluster/ownership.ts';
 import { deliverEvents } from '../../../supervisor/delivery/event-delivery.ts';
 import { updateInstallation } from '../../../supervisor/delivery/update-worker.ts';
+import type { Statement } from '../../fixtures/explained-pool.ts';
 import { registerHooks } from '../../fixtures/registrations.ts';
 
 const makeRow = (versionId: string) => ({
@@ -53,7 +54,11 @@ function createDelivery(claim: () => Promise<readonly object[]>) {
   const work = { fence: { shard: 0, epoch: 1 }, isLeaving: () => true } as OwnedWork;
   const deliver = () => deliverEvents(deps, 'i1', work);
   const deps = {
-    pool: { query: async (sql: string) => ({ rows: sql.includes('attempts = attempts + 1') ? await claim() : [] }) },
+    pool: {
+      query: async (statement: Statement) => ({
+        rows: JSON.stringify(statement).includes('attempts = attempts + 1') ? await claim() : [],
+      }),
+    },
     queues: { send: deliver },
     writes: { write: (work: () => Promise<void>) => work() },
     faultPoint: () => undefined,
