@@ -86,6 +86,8 @@ export const rememberUnanswered = (unanswered: readonly Dropped[], sent: Dropped
   [...unanswered.filter((other) => other !== sent), sent].slice(-UNANSWERED_MAX);
 
 /** Whether both have the same paths with the same texts, in any order. */
-export const hasSameFiles = (some: readonly TextFile[], others: readonly TextFile[]): boolean =>
-  some.length === others.length &&
-  some.every(({ path, contentText }) => others.find((other) => other.path === path)?.contentText === contentText);
+export function hasSameFiles(some: readonly TextFile[], others: readonly TextFile[]): boolean {
+  // The editor compares at each keystroke, and a package may have thousands of files.
+  const texts = new Map(others.map(({ path, contentText }) => [path, contentText]));
+  return some.length === others.length && some.every(({ path, contentText }) => texts.get(path) === contentText);
+}

@@ -1,7 +1,7 @@
 /** Dropping a plugin's folder reads its files, and none of a folder that is not part of the package. Few packages are remembered. */
 import t from 'tap';
 import { readDroppedFiles } from '../../console/authoring/dropped-files.ts';
-import { type Dropped, readDropped, rememberUnanswered } from '../../console/authoring/package-files.ts';
+import { type Dropped, hasSameFiles, readDropped, rememberUnanswered } from '../../console/authoring/package-files.ts';
 
 const readName = (fullPath: string): string => fullPath.split('/').at(-1) ?? '';
 
@@ -90,4 +90,21 @@ t.test('during an outage, the packages of the last saves are remembered, each on
   const again = sent.flatMap((one) => [one, one]);
   const remembered = again.reduce<readonly Dropped[]>(rememberUnanswered, []);
   t.same(remembered, sent.slice(-8));
+});
+
+t.test('packages are compared in linear time, which the editor does at each keystroke', (t) => {
+  let reads = 0;
+  const listFiles = (text: string) =>
+    Array.from({ length: 1_000 }, (_, index) => ({
+      get path(): string {
+        reads += 1;
+        return `skills/pages/${index}.md`;
+      },
+      contentText: index === 999 ? text : 'page',
+    }));
+  t.equal(hasSameFiles(listFiles('last'), listFiles('last').reverse()), true);
+  t.equal(hasSameFiles(listFiles('last'), listFiles('other')), false);
+  t.equal(hasSameFiles(listFiles('last'), listFiles('last').slice(1)), false);
+  t.ok(reads < 10_000, `the paths were read ${reads} times`);
+  t.end();
 });
