@@ -8,6 +8,7 @@ import { isRead } from '../service/http/authentication.ts';
 import { uncheckedHost } from '../service/http/client-errors.ts';
 import { type ConsoleSite, describeConsole } from '../service/http/console-requests.ts';
 import { DOCUMENTATION_GROUP, documentationRoutes } from '../service/http/documentation-routes.ts';
+import { DownloadPlaces } from '../service/http/download-places.ts';
 import { readJsonBodies } from '../service/http/json-body.ts';
 import { createServer } from '../service/http/node-http.ts';
 import { documentRoutes } from '../service/http/openapi.ts';
@@ -41,7 +42,6 @@ import { operatorRoutes } from './operators/operator-routes.ts';
 import { StagingSpace } from './package/staging-space.ts';
 import { UPLOAD_MAX_MS } from './package/upload.ts';
 import { agentPluginRoutes } from './plugins/agent-plugin-routes.ts';
-import { ArchivePlaces } from './plugins/archive-places.ts';
 import { fileRoutes } from './plugins/file-routes.ts';
 import { pluginLifecycleRoutes } from './plugins/plugin-lifecycle-routes.ts';
 import { pluginRoutes } from './plugins/plugin-routes.ts';
@@ -61,6 +61,8 @@ const BODIES_IN_FLIGHT = { processBytes: 128 * MIB, accountBytes: 24 * MIB };
 /** For requests without a token, whose bodies have at most 32 KiB. `accountBytes` is the share of one client network. */
 const ANONYMOUS_BODIES_IN_FLIGHT = { processBytes: 16 * MIB, accountBytes: 4 * MIB };
 const UPLOAD_RETRY_AFTER_S = 5;
+/** A package has up to 1 GiB. One account may download six at once. */
+const ARCHIVES_AT_ONCE = 8;
 /** A connection without traffic is closed, except while a publish is answered. Longer than any other request takes. Milliseconds. */
 const IDLE_TIMEOUT_MS = 120_000;
 /**
@@ -225,7 +227,7 @@ async function accountScope(
   });
   const space = new StagingSpace(limits);
   const filePages = new VersionFilePages(services.blobs);
-  const archives = new ArchivePlaces();
+  const archives = new DownloadPlaces(ARCHIVES_AT_ONCE, 'archives');
   await scope.register(accountRoutes(services));
   await scope.register(tokenRoutes(services));
   await scope.register(delegationRoutes(services, deps.exchangeIssuers ?? []));

@@ -5,10 +5,10 @@ import { z } from 'zod';
 import { findSession } from '../../db/sessions/sessions.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import type { DownloadPlaces } from '../../service/http/download-places.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import type { Services } from '../services.ts';
 import { packAgentPlugin } from './agent-plugin-archive.ts';
-import type { ArchivePlaces } from './archive-places.ts';
 import { versionParams } from './plugin-input.ts';
 import { requireFiles, requireOwnedVersion } from './version-files.ts';
 
@@ -29,7 +29,7 @@ const query = z.object({
 export function agentPluginRoutes(
   services: Services,
   addresses: ServiceAddresses,
-  archives: ArchivePlaces,
+  archives: DownloadPlaces,
 ): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Authoring');

@@ -4,10 +4,10 @@ import type { FastifyRequest } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { requireCaller } from '../../service/http/authentication.ts';
+import type { DownloadPlaces } from '../../service/http/download-places.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { LIMIT_MAX, page, pageLimit, pageQuery } from '../../service/http/schemas.ts';
 import type { Services } from '../services.ts';
-import type { ArchivePlaces } from './archive-places.ts';
 import { packTree } from './blob-archive.ts';
 import { versionParams } from './plugin-input.ts';
 import { fileResource } from './plugin-resource.ts';
@@ -24,7 +24,7 @@ import {
 export function fileRoutes(
   services: Services,
   filePages: VersionFilePages,
-  archives: ArchivePlaces,
+  archives: DownloadPlaces,
 ): FastifyPluginAsyncZod {
   return async (app) => {
     groupRoutes(app, 'Authoring');

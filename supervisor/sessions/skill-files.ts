@@ -82,18 +82,8 @@ export async function readSkillFile(services: SessionServices, skill: Skill, pat
   return { ...known, mediaType, encoding: 'utf8', content: path === SKILL_TEXT ? belowFrontmatter(text) : text };
 }
 
-/** Reads a file's exact bytes of any size. @throws Problem `not_found` */
-export async function openSkillFile(
-  services: SessionServices,
-  skill: Skill,
-  path: string,
-): Promise<{ readonly sizeBytes: number; readonly bytes: Readable }> {
-  const { sha256, sizeBytes } = await findSkillFile(services, skill, path);
-  return { sizeBytes, bytes: services.blobs.stream(sha256) };
-}
-
-/** Only the exact published path matches, so it cannot lead elsewhere. */
-async function findSkillFile({ pool }: SessionServices, skill: Skill, path: string): Promise<VersionFile> {
+/** Finds a file of any size. Only the exact published path matches, so it cannot lead elsewhere. @throws Problem `not_found` */
+export async function findSkillFile({ pool }: SessionServices, skill: Skill, path: string): Promise<VersionFile> {
   const found = await findFile(pool, skill.plugin.versionId, `${formatFolder(skill)}/${path}`);
   if (!found) throw new Problem('not_found', `The skill “${skill.text.name}” has no file with this path.`);
   return found;

@@ -1,22 +1,36 @@
 /** `/sessions/{id}/skills`: lists and reads the skills of the account's plugins. */
 
+import type { Readable } from 'node:stream';
 import type { FastifySchema } from 'fastify';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { formatFullName } from '../../sdk/contract/full-names.ts';
 import { requireCaller } from '../../service/http/authentication.ts';
+import { DownloadPlaces } from '../../service/http/download-places.ts';
 import { groupRoutes } from '../../service/http/route-schema.ts';
 import { fileBytes, jsonBody, page, storedText, wholeListQuery } from '../../service/http/schemas.ts';
 import { pageWholeList } from '../../service/http/whole-lists.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { asDownload } from './download.ts';
 import { offerParams, requireSession, type SessionServices, sessionParams } from './session-services.ts';
-import { listResources, openSkillFile, readSkillFile, SKILL_TEXT, type Skill } from './skill-files.ts';
+import {
+  findSkillFile,
+  listResources,
+  readSkillFile,
+  SKILL_FILE_BYTES,
+  SKILL_TEXT,
+  type Skill,
+} from './skill-files.ts';
 import { findSkill, listSkills } from './skills.ts';
 
 /** The maximum length of a path in a package. */
 const PATH_MAX_CHARS = 1_024;
 const path = storedText(PATH_MAX_CHARS).min(1);
+/**
+ * Files of more than `SKILL_FILE_BYTES` that are sent at once, of which one account may download two thirds. Each holds up to 2 MiB until
+ * its client has read them.
+ */
+const DOWNLOADS_AT_ONCE = 32;
 
 const skillFields = {
   name: z.string().describe('`<slug>__<skill>`'),
@@ -76,6 +90,7 @@ const shapes = {
 export function skillRoutes(services: SessionServices): FastifyPluginAsyncZod {
   const find = async (caller: Caller, params: z.infer<typeof offerParams>): Promise<Skill> =>
     findSkill(services, await requireSession(services, caller, params), params.name);
+  const downloads = new DownloadPlaces(DOWNLOADS_AT_ONCE, 'large files of skills');
   return async (app) => {
     groupRoutes(app, 'Skills');
     app.get('/sessions/:sessionId/skills', { schema: shapes.list }, async (request) => {
@@ -110,13 +125,17 @@ export function skillRoutes(services: SessionServices): FastifyPluginAsyncZod {
         schema: shapes.bytes,
       },
       async (request, reply) => {
-        const skill = await find(requireCaller(request), request.params);
+        const caller = requireCaller(request);
         const wanted = request.query.path;
-        const { sizeBytes, bytes } = await openSkillFile(services, skill, wanted);
+        const { sha256, sizeBytes } = await findSkillFile(services, await find(caller, request.params), wanted);
         const name = wanted.split('/').at(-1) ?? wanted;
-        return asDownload(reply, { name, mediaType: 'application/octet-stream' })
-          .header('content-length', sizeBytes)
-          .send(bytes);
+        const send = (bytes: Uint8Array | Readable) =>
+          asDownload(reply, { name, mediaType: 'application/octet-stream' })
+            .header('content-length', sizeBytes)
+            .send(bytes);
+        if (sizeBytes <= SKILL_FILE_BYTES) return send(await services.blobs.read(sha256));
+        await downloads.hold(caller.id, reply.raw, async () => void send(services.blobs.stream(sha256)));
+        return reply;
       },
     );
   };

@@ -1,5 +1,10 @@
 /** Skills of a session: listed, their text read, and every file beside it in the answer or by its link. */
+import { once } from 'node:events';
+import { Agent, type IncomingMessage, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 import t from 'tap';
+import { MIB } from '../../../sdk/contract/limits.ts';
 import { SKILL_FILE_BYTES } from '../../../supervisor/sessions/skill-files.ts';
 import { startSupervisorFixture } from '../supervisor-fixture.ts';
 
@@ -102,4 +107,40 @@ t.test('only files of the skill’s folder and account are readable', async (t) 
   const eves = await fixture.session('eve');
   t.same((await fixture.call('GET', `/sessions/${eves}/skills`, undefined, 'eve')).body.items, []);
   t.equal((await fixture.call('POST', `/sessions/${eves}/skills/kit__pdf`, {}, 'eve')).status, 404);
+});
+
+t.test('large files are sent to a bounded number of clients at once, and small ones to all', async (t) => {
+  /** What one account may take of the 32 places. */
+  const share = 22;
+  // More than the buffers of both sockets hold.
+  await addFile('skills/pdf/huge', Buffer.alloc(16 * MIB));
+  await fixture.app.listen({ port: 0, host: '127.0.0.1' });
+  const { port } = fixture.app.server.address() as AddressInfo;
+  const agent = new Agent();
+  t.teardown(() => agent.destroy());
+  const headers = { authorization: `Bearer ${await fixture.issuer.issue('ann')}` };
+  const open = async (path: string): Promise<IncomingMessage> => {
+    const outgoing = request({ host: '127.0.0.1', port, path: `${at}/kit__pdf/files?path=${path}`, agent, headers });
+    const [incoming] = (await once(outgoing.end(), 'response')) as [IncomingMessage];
+    return incoming;
+  };
+  const unread: IncomingMessage[] = [];
+  for (let count = 0; count < share; count += 1) {
+    const incoming = await open('huge');
+    t.equal(incoming.statusCode, 200);
+    unread.push(incoming);
+  }
+  const refused = await open('huge');
+  t.match(refused, { statusCode: 429, headers: { 'retry-after': '5' } });
+  t.match(JSON.parse(String(await buffer(refused))), {
+    detail: `This process is sending ${share} large files of skills, ${share} of them from this account. Retry after 5 s.`,
+  });
+  t.ok((await buffer(await open('logo.png'))).equals(PNG));
+  unread.pop()?.destroy();
+  let next = await open('huge');
+  while (next.statusCode === 429) {
+    await buffer(next);
+    next = await open('huge');
+  }
+  t.equal((await buffer(next)).byteLength, 16 * MIB, 'a client that leaves frees its place');
 });

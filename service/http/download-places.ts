@@ -1,19 +1,23 @@
-/** Limits how many versions are sent as zips at once: each reads a whole package while its client downloads it. */
+/** Limits how many downloads of large files run at once: each holds a piece of its file in memory until its client has read it. */
 import type { ServerResponse } from 'node:http';
 import { SECOND } from '../../sdk/contract/limits.ts';
-import { LEAST_BYTES_PER_SECOND } from '../../service/http/body-reader.ts';
-import { onceClosed } from '../../service/http/closed-responses.ts';
-import { PlaceLimiter } from '../../service/http/place-limiter.ts';
+import { LEAST_BYTES_PER_SECOND } from './body-reader.ts';
+import { onceClosed } from './closed-responses.ts';
+import { PlaceLimiter } from './place-limiter.ts';
 
-/** A package has up to 1 GiB. One account may download six at once. */
-const ARCHIVES = { places: 8, verb: 'sending', works: 'archives', retryAfterS: 5 };
+const RETRY_AFTER_S = 5;
 
 /** A client that takes less than the least rate on average of this time loses its place. Long, because the buffers before a client of 64 KiB/s take 1.5 MB at a time, with 25 s between. Milliseconds. */
 const RATE_WINDOW_MS = 120 * SECOND;
 const LEAST_BYTES_IN_WINDOW = (LEAST_BYTES_PER_SECOND * RATE_WINDOW_MS) / SECOND;
 
-export class ArchivePlaces {
-  readonly #places = new PlaceLimiter(ARCHIVES);
+export class DownloadPlaces {
+  readonly #places: PlaceLimiter;
+
+  /** @param works what is downloaded, for error texts, such as `archives` */
+  constructor(places: number, works: string) {
+    this.#places = new PlaceLimiter({ places, verb: 'sending', works, retryAfterS: RETRY_AFTER_S });
+  }
 
   /**
    * Holds a place until the response is closed: it was sent, its client disconnected, or read so slowly that its
