@@ -28,6 +28,7 @@ export async function pipe<T>(
 ): Promise<undefined> {
   const { signal } = options;
   const stopped = Promise.withResolvers<PipeStop>();
+  const ended = Promise.withResolvers<void>();
   const copy = new Copy(reader, writer);
   const onAbort = (): void => {
     copy.isStopped = true;
@@ -35,13 +36,23 @@ export async function pipe<T>(
   };
   if (signal?.aborted) onAbort();
   else signal?.addEventListener('abort', onAbort);
-  reader.closed.catch((error) => stopped.resolve({ from: 'source', reason: error }));
+  reader.closed.then(
+    () => {
+      copy.isSourceClosed = true;
+      // A target without room must be closed all the same: nothing comes that it could refuse.
+      if (!copy.isWaiting) return;
+      copy.isStopped = true;
+      ended.resolve();
+    },
+    (error) => stopped.resolve({ from: 'source', reason: error }),
+  );
   writer.closed.then(
     () => stopped.resolve({ from: 'target', reason: new TypeError('the writable stream was closed') }),
     (error) => stopped.resolve({ from: 'target', reason: error }),
   );
   try {
-    const stop = await Promise.race([stopped.promise, copy.run()]);
+    const end = ended.promise.then(() => copy.written).then(() => null);
+    const stop = await Promise.race([stopped.promise, copy.run(), end]);
     if (stop === null) {
       if (!options.preventClose) await writer.close();
       return;
@@ -65,6 +76,9 @@ class Copy<T> {
   written: Promise<unknown> = Promise.resolve();
   /** Set to read no further chunk. */
   isStopped = false;
+  /** Whether it waits until the target has room. */
+  isWaiting = false;
+  isSourceClosed = false;
 
   constructor(reader: Reader<T>, writer: WritableStreamDefaultWriter<T>) {
     this.#reader = reader;
@@ -75,9 +89,12 @@ class Copy<T> {
   async run(): Promise<PipeStop | null> {
     for (;;) {
       try {
-        await this.#writer.ready;
+        this.isWaiting = true;
+        if (!this.isSourceClosed) await this.#writer.ready;
       } catch (error) {
         return { from: 'target', reason: error };
+      } finally {
+        this.isWaiting = false;
       }
       if (this.isStopped) break;
       try {
