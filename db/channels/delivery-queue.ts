@@ -107,7 +107,8 @@ const LAST_KEY = `(SELECT l.conversation_key FROM firsts l WHERE l.number = ${HE
 const ORDERED_HEAD = `
   firsts (${FIRST_COLUMNS}, number) AS (
     (SELECT ${FIRST_COLUMNS}, 1 FROM deliveries q
-      WHERE ${IS_CLAIMABLE} AND q.conversation_key IS NOT NULL AND ($4::text IS NULL OR q.conversation_key > $4)
+      -- A kept plan would not use the index if NULL were a case of its own. No key is empty.
+      WHERE ${IS_CLAIMABLE} AND q.conversation_key > coalesce($4::text, '')
       ORDER BY q.conversation_key, q.position LIMIT 1)
     UNION ALL
     SELECT next.*, f.number + 1 FROM firsts f CROSS JOIN LATERAL (

@@ -172,7 +172,7 @@ const PAGE_IDS = planOnce(
       LEFT JOIN versions c ON c.id = i.current_version_id
       LEFT JOIN versions n ON n.id = i.pending_version_id
       LEFT JOIN versions g ON g.id = i.target_version_id
-     WHERE i.account_id = $1 AND ${LIVE} AND ($2::text IS NULL OR i.id > $2) ORDER BY i.id LIMIT $3`,
+     WHERE i.account_id = $1 AND ${LIVE} AND i.id > coalesce($2::text, '') ORDER BY i.id LIMIT $3`,
   }),
 );
 

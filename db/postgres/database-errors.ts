@@ -11,6 +11,7 @@ export type DatabaseErrorKind =
   | 'rejected_row';
 
 /** The kind of a SQLSTATE, by the longest entry with which it begins. */
+const FEATURE_NOT_SUPPORTED = '0A000';
 const KINDS: Readonly<Record<string, DatabaseErrorKind>> = {
   // Connection exception.
   '08': 'unavailable',
@@ -88,6 +89,12 @@ function findKind(code: string): DatabaseErrorKind | null {
     if (kind !== undefined) return kind;
   }
   return null;
+}
+
+/** Whether a named statement returns columns of other types than when its connection parsed it: a migration has changed them. */
+export function isStatementOutdated(error: unknown): boolean {
+  const { code, routine } = error as { readonly code?: unknown; readonly routine?: unknown };
+  return code === FEATURE_NOT_SUPPORTED && routine === 'RevalidateCachedQuery';
 }
 
 export const isDatabaseUnavailable = (error: unknown): boolean => classifyDatabaseError(error) === 'unavailable';

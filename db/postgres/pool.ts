@@ -1,7 +1,7 @@
 /** The connection pool (direct, or through a pooler in transaction mode), transactions, fences and named locks. */
 import { Client, type ClientConfig, Pool, type PoolClient, type PoolConfig, types } from 'pg';
 import { KeyedLocks } from '../timing/keyed-locks.ts';
-import { isDatabaseUnavailable } from './database-errors.ts';
+import { isDatabaseUnavailable, isStatementOutdated } from './database-errors.ts';
 import { KEEPALIVE, KEEPALIVE_OPTIONS } from './keepalive.ts';
 import { asTransaction, ConnectionShares, findLimitedOwner, type PlaceOwner } from './shares.ts';
 
@@ -98,7 +98,7 @@ interface PlanningOptions {
   readonly plansMaxAgeMs?: number | undefined;
 }
 
-/** Makes PostgreSQL plan named statements again every few seconds. It parses each only once. */
+/** Makes PostgreSQL plan named statements again every few seconds. It keeps their parse trees. */
 class PlanningClient extends PooledClient {
   readonly #maxAgeMs: number;
   #plannedAt = performance.now();
@@ -109,18 +109,24 @@ class PlanningClient extends PooledClient {
   }
 
   override query: Client['query'] = ((query: unknown, ...rest: unknown[]) => {
-    const run = (): unknown => Reflect.apply(Client.prototype.query, this, [query, ...rest]);
-    const now = performance.now();
-    if (!isNamed(query) || now - this.#plannedAt < this.#maxAgeMs) return run();
-    this.#plannedAt = now;
-    // If it fails, the connection is lost or its transaction has failed, and the statement says so.
-    const discarded: Promise<unknown> = Reflect.apply(Client.prototype.query, this, ['DISCARD PLANS']);
-    return discarded.then(run, run);
+    if (isNamed(query) && performance.now() - this.#plannedAt >= this.#maxAgeMs) this.#discardPlans();
+    return Reflect.apply(Client.prototype.query, this, [query, ...rest]);
   }) as Client['query'];
+
+  /** Not awaited: the driver sends the statements of a client in order, and limits the time of both from now on. */
+  #discardPlans(): void {
+    this.#plannedAt = performance.now();
+    const discarded: Promise<unknown> = Reflect.apply(Client.prototype.query, this, ['DISCARD PLANS']);
+    // In a failed transaction, or on a lost connection. The statement that follows says so.
+    discarded.catch(() => {
+      this.#plannedAt = Number.NEGATIVE_INFINITY;
+    });
+  }
 }
 
+/** Also excludes queries of the driver's own classes, which the caller submits. */
 const isNamed = (query: unknown): query is object =>
-  typeof query === 'object' && query !== null && 'name' in query && 'text' in query;
+  typeof query === 'object' && query !== null && 'name' in query && 'text' in query && !('submit' in query);
 
 type ConnectCallback = Parameters<Pool['connect']>[0];
 
@@ -315,8 +321,8 @@ export async function inTransaction<T>(
     return result;
   } catch (error) {
     // Closing the connection rolls back: a server that vanished would not answer, and after a failover this connection may lead
-    // to one that accepts no writes.
-    if (isDatabaseUnavailable(error)) broken = error as Error;
+    // to one that accepts no writes. A named statement whose columns have another type since an upgrade fails until the connection ends.
+    if (isDatabaseUnavailable(error) || isStatementOutdated(error)) broken = error as Error;
     // A connection that cannot roll back is in an unknown state: the pool discards it.
     else
       await client.query('ROLLBACK').catch((failure: Error) => {

@@ -16,7 +16,8 @@ type Statement = string | NamedStatement;
 
 /**
  * For frequent statements, whose planning takes longer than their work. Call it for a constant of a module, never in a
- * request: every connection keeps each statement until it ends.
+ * request: every connection keeps each statement until it ends. The plan is one for all values: `$1 IS NULL OR key > $1` would not use an
+ * index, `key > coalesce($1, '')` does.
  */
 export const planOnce = (text: string): NamedStatement => ({
   name: createHash('sha256').update(text).digest('base64url'),

@@ -7,7 +7,10 @@ import { PlaceLimiter } from './place-limiter.ts';
 
 const RETRY_AFTER_S = 5;
 
-/** A client that takes less than the least rate on average of this time loses its place. Long, because the buffers before a client of 64 KiB/s take 1.5 MB at a time, with 25 s between. Milliseconds. */
+/**
+ * A client that takes less than the least rate on average of this time loses its place. Long, because the buffers before a client of
+ * 64 KiB/s take 1.5 MB at a time, with 25 s between. Milliseconds.
+ */
 const RATE_WINDOW_MS = 120 * SECOND;
 const LEAST_BYTES_IN_WINDOW = (LEAST_BYTES_PER_SECOND * RATE_WINDOW_MS) / SECOND;
 

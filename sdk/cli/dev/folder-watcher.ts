@@ -27,8 +27,8 @@ export interface FolderWatch {
 }
 
 /**
- * Calls `onChange` after every change of a file that may belong to the package, one call at a time. Does not follow links, which are not part of a package and may
- * lead to folders of any size. Resolves when the watcher is ready.
+ * Calls `onChange` after every change of a file that may belong to the package, one call at a time. Does not follow links, which
+ * are not part of a package and may lead to folders of any size. Resolves when the watcher is ready.
  *
  * @param outputIds files that the command writes its output to: each call of `onChange` would cause the next one
  * @param onChange never rejects; returns the pause before it is called again without a change, milliseconds, or null

@@ -24,8 +24,8 @@ const REASON_MAX = 120;
 const CLOSE = { goingAway: 1001, malformed: 1007, policy: 1008, restarted: 1012, tryLater: 1013 } as const;
 
 /**
- * Debuggers that connect to one inspector, also those that are refused: each may keep its connection for 30 s after the refusal, and one
- * that is attached writes two lines to the plugin's log.
+ * Debuggers that connect to one inspector, also those that are refused: each may keep its connection for a second after the refusal, and
+ * one that is attached writes two lines to the plugin's log.
  */
 const CONNECTION_RATE = { burst: 10, perSecond: 0.5 };
 const CONNECTION_RULE = '10 debuggers at once and 30 per minute of one inspector';

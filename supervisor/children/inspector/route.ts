@@ -8,7 +8,7 @@ import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { PassThrough } from 'node:stream';
 import type { FastifyPluginAsyncZod } from 'fastify-type-provider-zod';
-import type { WebSocketServer } from 'ws';
+import type { ServerOptions, WebSocketServer } from 'ws';
 import { z } from 'zod';
 import { Problem } from '../../../sdk/contract/errors.ts';
 import { endWithToken, requireCaller } from '../../../service/http/authentication.ts';
@@ -22,6 +22,15 @@ import { COMMAND_MAX_BYTES, type InspectionEvent } from './inspection.ts';
 import { readSupervisorId } from './inspection-token.ts';
 import type { Inspections } from './inspections.ts';
 
+/** A debugger that is refused, and does not close its connection, is disconnected after this. Milliseconds. */
+const CLOSE_TIMEOUT_MS = 1_000;
+/** The types of `ws` do not know `closeTimeout`. */
+const SOCKET_OPTIONS: ServerOptions & { readonly closeTimeout: number } = {
+  noServer: true,
+  maxPayload: COMMAND_MAX_BYTES,
+  perMessageDeflate: false,
+  closeTimeout: CLOSE_TIMEOUT_MS,
+};
 const SOCKET_PATH = /^\/inspector\/([\w-]{48})$/;
 const DETAILS =
   'Server-sent events: `open` with the path of a WebSocket that speaks the Chrome DevTools Protocol, then `attached`, `detached`, `moved` and, last, `closed` with the reason. The inspector closes with the request.';
@@ -76,7 +85,7 @@ export function inspectorRoutes({ inspections, router }: InspectorServices): Fas
     if (!inspections.allowed) return;
     app.addHook('preClose', async () => router.peers.closeSockets());
     const { WebSocketServer } = await import('ws');
-    const sockets = new WebSocketServer({ noServer: true, maxPayload: COMMAND_MAX_BYTES, perMessageDeflate: false });
+    const sockets = new WebSocketServer(SOCKET_OPTIONS);
     serveSockets(app.server, sockets, { inspections, router });
   };
 }

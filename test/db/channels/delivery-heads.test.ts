@@ -129,6 +129,9 @@ t.test('replies of all conversations are claimed, however many are behind others
   }
   await pool.query('VACUUM ANALYZE deliveries');
   t.match(await search(), { delivery: null, isNextDue: false, wakeAfterMs: null }, 'all are behind others');
+  const atEnd = explainPool(pool);
+  await claimNextDelivery(atEnd.pool, ordered, FENCE, { afterKey: 'z' });
+  t.ok((atEnd.costs[0]?.rowsRead.deliveries ?? 0) < ROWS_MAX, 'a search that begins late does not read what it passes');
 
   await add('busy', 1, ordered, 'a busy');
   await add('last', 2, ordered, 'z last');

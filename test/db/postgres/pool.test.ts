@@ -68,6 +68,30 @@ t.test('a statement of planOnce is planned again for a table that has grown', as
   t.match(await explain('planned_again', 0), 'Index');
 });
 
+t.test('a statement of planOnce does not change places with later ones when it is planned again', async (t) => {
+  const other = openPool(url, { name: 'ordered', connections: 1, plansMaxAgeMs: 0, onError: t.error });
+  t.teardown(() => other.close());
+  await pool.query('CREATE TABLE ordered (text text)');
+  const failing = inTransaction(other.pool, async (tx) => {
+    tx.query(planOnce(`INSERT INTO ordered VALUES ('not awaited')`)).catch(t.error);
+    throw new Error('no');
+  });
+  await t.rejects(failing, { message: 'no' });
+  t.same((await pool.query('SELECT text FROM ordered')).rows, [], 'the transaction contains it');
+});
+
+t.test('a connection is closed whose statement of planOnce returns another type since an upgrade', async (t) => {
+  const other = openPool(url, { name: 'upgraded', connections: 1, onError: t.error });
+  t.teardown(() => other.close());
+  const statement = planOnce('SELECT size FROM things');
+  const read = () => inTransaction(other.pool, (tx) => findRow(tx, statement));
+  await pool.query('CREATE TABLE things (size int); INSERT INTO things VALUES (1)');
+  t.same(await read(), { size: 1 });
+  await pool.query('ALTER TABLE things ALTER COLUMN size TYPE text');
+  await t.rejects(read(), { message: /cached plan must not change result type/ });
+  t.same(await read(), { size: '1' });
+});
+
 t.test('a connection plans a statement of planOnce once', async (t) => {
   const statement = planOnce('SELECT $1::int AS n');
   await inTransaction(pool, async (tx) => {
