@@ -109,7 +109,7 @@ tools.types = {
     return Object.fromEntries(names.map((name) => [name, typeof find(name)]));
   },
 };
-tools.context = { description: 'The fields of its context', parameters, handler: (_args: object, ctx: any) => describe(ctx) };
+tools.context = { description: 'The fields of its context', parameters, handler: (_args: object, ctx: any) => describe({ ...ctx }) };
 tools.secret = {
   description: 'Whether a secret has a value',
   parameters,
