@@ -10,8 +10,8 @@ export type DatabaseErrorKind =
   /** PostgreSQL rejected the values of the row. A retry fails as well. */
   | 'rejected_row';
 
-/** The kind of a SQLSTATE, by the longest entry with which it begins. */
 const FEATURE_NOT_SUPPORTED = '0A000';
+/** The kind of a SQLSTATE, by the longest entry with which it begins. */
 const KINDS: Readonly<Record<string, DatabaseErrorKind>> = {
   // Connection exception.
   '08': 'unavailable',
