@@ -6,6 +6,7 @@ import { removeTrailingSlashes } from '../../sdk/session/web-addresses.ts';
 import { type Credentials, encodePath, signRequest } from './aws-signature.ts';
 import { hashBytes } from './blob-cache.ts';
 import { BlobRefusedError, BlobStoreUnavailableError } from './blob-errors.ts';
+import { readBounded } from './bounded-body.ts';
 
 /** What an object shall contain. */
 export interface ObjectContent {
@@ -169,6 +170,7 @@ async function sendOnce(
       redirect: 'manual',
       signal: AbortSignal.timeout(computeLimitMs(Math.max(content.sizeBytes, maxBytes))),
     });
+    // The hash of one that is longer will not fit.
     return { status: response.status, body: await readBounded(response, response.ok ? maxBytes : PROBLEM_MAX_BYTES) };
   } finally {
     // Not read to its end where the request failed.
@@ -177,19 +179,6 @@ async function sendOnce(
 }
 
 const computeLimitMs = (bytes: number): number => ANSWER_MS + Math.ceil((bytes / LEAST_BYTES_PER_SECOND) * SECOND);
-
-/** Cuts off what is longer: its hash will not fit. */
-async function readBounded(response: Response, maxBytes: number): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of response.body ?? []) {
-    bytes += chunk.byteLength;
-    chunks.push(chunk);
-    // Ends the iteration, which cancels the response.
-    if (bytes > maxBytes) break;
-  }
-  return Buffer.concat(chunks);
-}
 
 function refused({ address, endpoint }: BucketSettings, what: string, status: number, body: Buffer): Error {
   const causes =

@@ -12,7 +12,7 @@ interface NamedStatement {
   readonly name: string;
   readonly text: string;
 }
-type Statement = string | NamedStatement;
+export type Statement = string | NamedStatement;
 
 /**
  * For frequent statements, whose planning takes longer than their work. Call it for a constant of a module, never in a

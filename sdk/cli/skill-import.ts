@@ -2,11 +2,11 @@
  * Converts a folder of Agent Skills (agentskills.io) or an Agent Plugin (plugin.json and skills/) into a package. Skills are
  * copied unchanged; everything else is skipped and reported.
  */
-import { lstat, readdir, readFile, rm, rmdir } from 'node:fs/promises';
+import { lstat, readdir, readFile, rmdir } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { limits, MIB, PACKAGE_FILES_MAX } from '../contract/limits.ts';
 import { CommandError } from './failure.ts';
-import { writeNewFile } from './new-file.ts';
+import { writeNewFiles } from './new-file.ts';
 import { NAME_MAX_CHARS, parseJsonFile, toDisplayText } from './package-folder.ts';
 
 const BYTES_MAX = 256 * MIB;
@@ -70,14 +70,13 @@ export async function writeSkillPackage({ files }: SkillImport, folder: string):
     throw createError(`${folder} cannot be written. Pass a new folder.`);
   });
   if (present.length > 0) throw createError(`${folder} is not empty. Pass a new folder.`);
-  const written: string[] = [];
+  const contents = files.map(({ path, at, text }) => ({
+    path,
+    read: () => (at === null ? (text ?? '') : readFile(at)),
+  }));
   try {
-    for (const { path, at, text } of files) {
-      await writeNewFile(join(folder, path), at === null ? (text ?? '') : await readFile(at), 'wx');
-      written.push(path);
-    }
+    await writeNewFiles(folder, contents, 'wx');
   } catch (error) {
-    await Promise.all(written.map((path) => rm(join(folder, path), { force: true }).catch(() => undefined)));
     // Deepest first. One with a file of another program stays.
     for (const path of listFolders(files).reverse()) await rmdir(join(folder, path)).catch(() => undefined);
     throw error;

@@ -39,6 +39,9 @@ interface OutputOptions extends Cancellable {
   readonly target?: string | undefined;
 }
 
+/** The path of a call below its turn. */
+const callPath = (callId: string): string => `/calls/${encodeURIComponent(callId)}`;
+
 export class Turn {
   readonly id: string;
   /** The turn as `openTurn` returned it; null after `session.turn(id)`. */
@@ -97,7 +100,7 @@ export class Turn {
       const performed = this.#performCall(answer, signal);
       return signal === undefined || options.keepRunning
         ? performed
-        : this.#abortWith(signal, `/calls/${encodeURIComponent(callId)}`, performed);
+        : this.#abortWith(signal, callPath(callId), performed);
     });
   }
 
@@ -134,7 +137,7 @@ export class Turn {
   ): Promise<ToolResult | OwnCall> {
     // Otherwise a lost connection aborts the call, and the retry returns that as its result.
     const body = { name, arguments: args, attempt: crypto.randomUUID(), ...options, keepRunning: true };
-    const path = `/calls/${encodeURIComponent(callId)}`;
+    const path = callPath(callId);
     if (signal === undefined || keepRunning || options.own) return this.#post(path, body, signal);
     signal.throwIfAborted();
     return this.#abortWith(signal, path, this.#post<ToolResult | OwnCall>(path, body, undefined));
@@ -193,12 +196,12 @@ export class Turn {
    * texts become U+FFFD, as in the texts of `output`, `stream` and `end`.
    */
   answerCall(callId: string, result: ToolResult, { signal }: Cancellable = {}): Promise<ToolResult> {
-    return this.#post(`/calls/${encodeURIComponent(callId)}/result`, toStorableJson(result), signal);
+    return this.#post(`${callPath(callId)}/result`, toStorableJson(result), signal);
   }
 
   /** Returns the state of a call and its result. */
   lookUpCall(callId: string, { signal }: Cancellable = {}): Promise<TurnCall> {
-    const path = `${this.#path}/calls/${encodeURIComponent(callId)}`;
+    const path = `${this.#path}${callPath(callId)}`;
     return this.#transport.json({ method: 'GET', path, signal });
   }
 

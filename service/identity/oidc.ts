@@ -3,6 +3,7 @@ import type { JSONWebKeySet, JWTVerifyGetKey } from 'jose';
 import * as errors from 'jose/errors';
 import { createLocalJWKSet } from 'jose/jwks/local';
 import { z } from 'zod';
+import { readBounded } from '../../db/files/bounded-body.ts';
 import { MIB } from '../../sdk/contract/limits.ts';
 import { removeTrailingSlashes } from '../../sdk/session/web-addresses.ts';
 
@@ -157,19 +158,8 @@ async function fetchJson(url: string): Promise<unknown> {
     await response.body?.cancel();
     throw new Error(`${url} answered ${response.status}`);
   }
-  return JSON.parse(await readText(url, response));
-}
-
-/** @throws Error for a text of more than `DOCUMENT_MAX_BYTES`, however well it is compressed */
-async function readText(url: string, { body }: Response): Promise<string> {
-  const decoder = new TextDecoder();
-  let text = '';
-  let bytes = 0;
-  for await (const chunk of body ?? []) {
-    bytes += chunk.byteLength;
-    // Ends the iteration, which cancels the response.
-    if (bytes > DOCUMENT_MAX_BYTES) throw new Error(`${url} answered with more than ${DOCUMENT_MAX_BYTES} bytes`);
-    text += decoder.decode(chunk, { stream: true });
-  }
-  return text + decoder.decode();
+  const body = await readBounded(response, DOCUMENT_MAX_BYTES);
+  if (body.byteLength > DOCUMENT_MAX_BYTES)
+    throw new Error(`${url} answered with more than ${DOCUMENT_MAX_BYTES} bytes`);
+  return JSON.parse(new TextDecoder().decode(body));
 }

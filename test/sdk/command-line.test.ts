@@ -264,14 +264,16 @@ t.test('init that cannot write a file leaves package.json as it was', async (t) 
   t.equal(await readFile(join(folder, 'package.json'), 'utf8'), '{ "bulkhead": { "slug": "mine" } }');
 });
 
-t.test('a file of another stays if the process has no file descriptor left to open it', async (t) => {
-  const file = join(await temporaryFolder(t), 'readme.md');
+t.test('a file of another program stays if the process has no file descriptor left to open it', async (t) => {
+  const folder = await temporaryFolder(t);
+  const file = join(folder, 'readme.md');
   await writeFile(file, 'mine');
   const source = `
     import { openSync } from 'node:fs';
-    import { writeNewFile } from ${JSON.stringify(new URL('../../sdk/cli/new-file.ts', import.meta.url).href)};
+    import { writeNewFiles } from ${JSON.stringify(new URL('../../sdk/cli/new-file.ts', import.meta.url).href)};
     try { for (;;) openSync('/dev/null'); } catch {}
-    await writeNewFile(${JSON.stringify(file)}, 'new', 'wx').catch((error) => { process._rawDebug(error.message); });`;
+    const files = [{ path: 'readme.md', read: () => 'new' }];
+    await writeNewFiles(${JSON.stringify(folder)}, files, 'wx').catch((error) => { process._rawDebug(error.message); });`;
   const node = [process.execPath, '--input-type=module', '-e', source];
   const { stderr } = await promisify(execFile)('sh', ['-c', 'ulimit -n 100 && exec "$@"', 'sh', ...node]);
   t.match(stderr, 'readme.md cannot be written (EMFILE)');
@@ -369,7 +371,7 @@ t.test('files of the author’s tools are left out, except below assets/ and ski
 });
 
 t.test(
-  'only files that may belong to the package start a save, and the output of the command is none of them',
+  'only files that may belong to the package start a save, and the output of the command never does',
   async (t) => {
     const folder = await temporaryFolder(t);
     await mkdir(join(folder, 'lib.log'));

@@ -1,11 +1,11 @@
 /** `bulkhead init`: writes a new package from a template. */
-import { readdir, readFile, rm } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { basename, join, posix, relative, resolve } from 'node:path';
 import { label } from '../../contract/manifest.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
-import { writeNewFile } from '../new-file.ts';
+import { writeNewFiles } from '../new-file.ts';
 import {
   describeNoSlug,
   findSlugFault,
@@ -49,7 +49,7 @@ export const init: Command = {
     const files = renderTemplate(template, name, slug);
     await refuseOverwriting(folder, Object.keys(files));
     const change = await mergePackageJson(folder, files, slug);
-    await writeFiles(folder, files, change !== null);
+    await writeFiles(folder, files);
     const { output } = context;
     const place = relative(context.folder, folder);
     const created = Object.keys(files).filter((path) => path !== 'package.json' || change === null);
@@ -66,26 +66,16 @@ export const init: Command = {
   },
 };
 
-/**
- * Writes the files, or none: those of an attempt that failed would make the next one refuse to overwrite them.
- *
- * @param hasPackageJson whether package.json is the user's own, which stays
- */
-async function writeFiles(folder: string, files: Record<string, string>, hasPackageJson: boolean): Promise<void> {
-  const written: string[] = [];
-  try {
-    for (const [path, text] of Object.entries(files)) {
-      if (path === 'package.json' && hasPackageJson) continue;
-      await writeNewFile(join(folder, path), text, 'w');
-      written.push(join(folder, path));
-    }
-    // Last, because it is changed and not created: if another file fails, it stays as it was.
-    const packageJson = hasPackageJson ? files['package.json'] : undefined;
-    if (packageJson !== undefined) await writeNewFile(join(folder, 'package.json'), packageJson, 'w');
-  } catch (error) {
-    await Promise.all(written.map((path) => rm(path, { force: true }).catch(() => undefined)));
-    throw error;
-  }
+/** Writes the files, or none: those of an attempt that failed would make the next one refuse to overwrite them. */
+function writeFiles(folder: string, files: Record<string, string>): Promise<void> {
+  const created = Object.keys(files).filter((path) => path !== 'package.json');
+  // Last, because it may be the user's own, which is changed: if another file fails, it stays as it was.
+  const paths = 'package.json' in files ? [...created, 'package.json'] : created;
+  return writeNewFiles(
+    folder,
+    paths.map((path) => ({ path, read: () => files[path] ?? '' })),
+    'w',
+  );
 }
 
 async function chooseTemplate(

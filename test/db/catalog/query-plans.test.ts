@@ -7,8 +7,9 @@ import pg from 'pg';
 import t from 'tap';
 import { refillPluginWords, sweepCatalogWords } from '../../../db/catalog/catalog-words.ts';
 import { findUsedBlobs } from '../../../db/catalog/versions.ts';
+import type { Statement } from '../../../db/postgres/rows.ts';
 import { startApiFixture } from '../../api/api-fixture.ts';
-import { explainStatement, type Statement } from '../../fixtures/explained-pool.ts';
+import { explainStatement } from '../../fixtures/explained-pool.ts';
 import { amount } from '../../runner/soak.ts';
 
 /** Tables that grow with the service. */

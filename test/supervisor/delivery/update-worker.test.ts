@@ -1,10 +1,10 @@
 /** Jobs that arrive while another one of the installation is worked on: updates and events. The database and the fleet are fakes. */
 import t from 'tap';
 import type { InstalledPlugin } from '../../../db/installations/account-plugins.ts';
+import type { Statement } from '../../../db/postgres/rows.ts';
 import type { OwnedWork } from '../../../supervisor/cluster/ownership.ts';
 import { deliverEvents } from '../../../supervisor/delivery/event-delivery.ts';
 import { updateInstallation } from '../../../supervisor/delivery/update-worker.ts';
-import type { Statement } from '../../fixtures/explained-pool.ts';
 import { registerHooks } from '../../fixtures/registrations.ts';
 
 const makeRow = (versionId: string) => ({
