@@ -27,10 +27,10 @@ declare module 'fastify' {
 
 /** What `AnonymousRateLimiter` does for requests without a valid token. */
 interface AnonymousLimiter {
-  /** @throws Problem `rate_limited` */
-  consume(request: FastifyRequest, reply: FastifyReply): void;
-  /** The token was valid: the request does not count. */
-  refund(request: FastifyRequest, reply: FastifyReply): void;
+  /** Counts the request. @throws Problem `rate_limited` */
+  consume(request: FastifyRequest, reply: FastifyReply): Promise<void>;
+  /** Counts the request if `check` fails. @throws Problem `rate_limited`, or what `check` throws */
+  check<T>(request: FastifyRequest, reply: FastifyReply, check: () => Promise<T>): Promise<T>;
 }
 
 /**
@@ -53,16 +53,17 @@ export function requireSignIn(
   scope.decorateRequest('renewCaller', null);
   scope.addHook('onRequest', async (request, reply) => {
     const credential = readCredential(request, site);
-    const isKnown = credential !== null && signIn.knows(credential);
-    if (!isKnown) limiter.consume(request, reply);
-    if (credential === null) throw createMissingProblem();
-    request.caller = await signIn.signIn(credential);
+    if (credential === null) {
+      await limiter.consume(request, reply);
+      throw createMissingProblem();
+    }
+    const verify = () => signIn.signIn(credential);
+    request.caller = signIn.knows(credential) ? await verify() : await limiter.check(request, reply, verify);
     request.watchToken = (onEnd) => signIn.watch(credential, onEnd);
     request.renewCaller = async () => {
-      request.caller = await signIn.signIn(credential);
+      request.caller = await verify();
       requireScope(request, request.caller, needed);
     };
-    if (!isKnown) limiter.refund(request, reply);
     requireScope(request, request.caller, needed);
   });
   scope.addHook('preHandler', async (request) => {

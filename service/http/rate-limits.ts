@@ -33,36 +33,78 @@ export function limitAccounts(scope: FastifyInstance, { reads, writes }: Account
 
 /** Limits the requests of each address in a scope that needs no token. */
 export function limitAnonymous(scope: FastifyInstance, limiter: AnonymousRateLimiter): void {
-  scope.addHook('onRequest', async (request, reply) => limiter.consume(request, reply));
+  scope.addHook('onRequest', (request, reply) => limiter.consume(request, reply));
+}
+
+/** The checks of tokens that are running for one address. */
+interface RunningChecks {
+  count: number;
+  /** Requests that may take the place of one that does not count, in order. */
+  readonly waiting: (() => void)[];
 }
 
 /**
  * Limits the requests of each address that carry no valid token. A request is counted before its token is verified, so
- * that a flood of invalid tokens costs no signature checks. All scopes of a process share one.
+ * that a flood of invalid tokens costs no signature checks. While the tokens of other requests are being verified, one
+ * beyond the limit waits for them: after a restart, hundreds of agents behind one address come back at the same moment.
+ * All scopes of a process share one.
  */
 export class AnonymousRateLimiter {
   readonly #limit: number;
   readonly #buckets: TokenBuckets;
+  readonly #checks = new Map<string, RunningChecks>();
 
   constructor(requestsPerMinute: number) {
     this.#limit = requestsPerMinute;
     this.#buckets = new TokenBuckets(perMinute(requestsPerMinute));
   }
 
-  /** @throws Problem `rate_limited` */
-  consume(request: FastifyRequest, reply: FastifyReply): void {
+  /** Counts a request. @throws Problem `rate_limited` */
+  async consume(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const network = parseNetwork(request.ip);
+    while (this.#mustWait(network)) await this.#waitForCheck(network);
+    this.#take(network, reply);
+  }
+
+  /**
+   * Counts a request only if the check of its token fails, because many users may share an address.
+   *
+   * @throws Problem `rate_limited`, or what `check` throws
+   */
+  async check<T>(request: FastifyRequest, reply: FastifyReply, check: () => Promise<T>): Promise<T> {
+    const network = parseNetwork(request.ip);
+    while (this.#mustWait(network)) await this.#waitForCheck(network);
+    this.#take(network, reply);
+    const checks = this.#checks.get(network) ?? { count: 0, waiting: [] };
+    this.#checks.set(network, checks);
+    checks.count += 1;
+    try {
+      const checked = await check();
+      this.#buckets.get(network).refund();
+      for (const header of HEADERS) reply.removeHeader(header);
+      checks.waiting.shift()?.();
+      return checked;
+    } finally {
+      checks.count -= 1;
+      if (checks.count === 0) {
+        this.#checks.delete(network);
+        for (const proceed of checks.waiting) proceed();
+      }
+    }
+  }
+
+  #mustWait(network: string): boolean {
+    return this.#checks.has(network) && this.#buckets.get(network).remaining() === 0;
+  }
+
+  /** Waits until a check may have given its token back. */
+  #waitForCheck(network: string): Promise<void> {
+    return new Promise((resolve) => this.#checks.get(network)?.waiting.push(resolve));
+  }
+
+  #take(network: string, reply: FastifyReply): void {
     const rule = `${this.#limit} requests per minute of one address without a valid token`;
-    takeToken(this.#findBucket(request), reply, this.#limit, rule);
-  }
-
-  /** The token was valid: the request does not count, because many users may share an address. */
-  refund(request: FastifyRequest, reply: FastifyReply): void {
-    this.#findBucket(request).refund();
-    for (const header of HEADERS) reply.removeHeader(header);
-  }
-
-  #findBucket({ ip }: FastifyRequest): TokenBucket {
-    return this.#buckets.get(parseNetwork(ip));
+    takeToken(this.#buckets.get(network), reply, this.#limit, rule);
   }
 }
 

@@ -103,6 +103,37 @@ t.test('valid tokens do not count against the limit of an address', async (t) =>
   );
 });
 
+t.test('more valid tokens than the limit come at the same moment from one address', async (t) => {
+  const requests: Promise<{ readonly status: number }>[] = [];
+  for (let index = 0; index < 10; index += 1) {
+    const user = await guarded.user(`together-${index}`);
+    requests.push(user.send({ method: 'GET', url: '/api/me', remoteAddress: '192.0.2.4' }));
+  }
+  t.same([...new Set((await Promise.all(requests)).map(({ status }) => status))], [200]);
+});
+
+t.test(
+  'of many invalid tokens at the same moment, those within the limit are looked at, and valid ones pass',
+  async (t) => {
+    let verified = 0;
+    const api = await startApiFixture(t, { introspect, limits: { anonymous: 3 }, onVerify: () => (verified += 1) });
+    const ann = await api.user('ann');
+    const send = (token: string) =>
+      ann.send({
+        method: 'GET',
+        url: '/api/me',
+        remoteAddress: '192.0.2.5',
+        headers: { authorization: `Bearer ${token}` },
+      });
+    const tokens = ['a', ann.token, ...Array.from({ length: 20 }, (_, index) => `more${index}`)];
+    const statuses = (await Promise.all(tokens.map(send))).map(({ status }) => status);
+    t.equal(statuses[1], 200);
+    t.equal(statuses.filter((status) => status === 401).length, 3, statuses.join(' '));
+    t.equal(statuses.filter((status) => status === 429).length, 18);
+    t.equal(verified, 4);
+  },
+);
+
 t.test('X-Forwarded-For is used from a trusted proxy only', async (t) => {
   const requestFrom = (user: { send(options: object): ReturnType<Client['get']> }, from: string, forwarded: string) =>
     user.send({
