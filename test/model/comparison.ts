@@ -82,18 +82,23 @@ async function compareInstallations(model: Model, real: Reality, account: string
     ),
   );
   deepEqual(shown, expected);
-  for (const item of body.items)
-    equal(/yanked/.test(item.statusReason ?? ''), isStranded(model, item.id), 'yank notice');
+  for (const item of body.items) {
+    const [word = null] = /yanked|withdrawn/.exec(item.statusReason ?? '') ?? [];
+    equal(word, yankNotice(model, item.id), 'yank notice');
+  }
 }
 
 /** The version that an update under way moves to. */
 const underWay = ({ updateUnderWay }: { readonly updateUnderWay?: unknown }): string | null =>
   (updateUnderWay as { readonly versionId: string } | null)?.versionId ?? null;
 
-const isStranded = (model: Model, id: string): boolean => {
+/** The word for a yank in the notice of an installation. A pinned version that never ran comes before the one that runs. */
+function yankNotice(model: Model, id: string): 'withdrawn' | 'yanked' | null {
   const one = model.installations.find((each) => each.id === id);
-  return one?.current.yanked === true && statusOf(one) !== 'needs_configuration' && one.target === null;
-};
+  if (!one || statusOf(one) === 'needs_configuration' || one.target !== null) return null;
+  if (one.pinned?.yanked && one.pinned !== one.current) return 'withdrawn';
+  return one.current.yanked ? 'yanked' : null;
+}
 
 function expectedView(one: ModelInstallation) {
   const { plugin, current, pending, target, granted } = one;
