@@ -6,7 +6,7 @@ import type { Page } from '../postgres/cursors.ts';
 import { notifyDeliveriesSql } from '../postgres/notifications.ts';
 import { findRow, type PageQuery, type Queryable, readFilteredPage } from '../postgres/rows.ts';
 import { isLateSql, type RawHeader } from './deliveries.ts';
-import { isBehindSql, isQueuedSql } from './delivery-queue.ts';
+import { isBehindSql, isQueuedSql, selectAsideFrom } from './delivery-queue.ts';
 
 type DeliveryState = 'pending' | 'delivered' | 'dead';
 export interface Delivery {
@@ -50,15 +50,10 @@ const selectFirst = (condition: string): string => `(
    WHERE ${condition} ORDER BY h.position LIMIT 1)`;
 /**
  * Joins the delivery that a pending one waits for: one of its conversation that is set aside, or the head of its queue. The head
- * is joined by queue alone, so that PostgreSQL looks it up once for a page. The other one is searched in the order of one index,
- * for the same reason as in `isBehindSql`.
+ * is joined by queue alone, so that PostgreSQL looks it up once for a page.
  */
 const QUEUE = `
-  LEFT JOIN LATERAL (
-    SELECT s.id, s.last_error, s.attempts, s.next_attempt_at, s.conversation_key FROM deliveries s
-     WHERE ${isQueuedSql('s', 'd.channel_id', 'd.direction', true)}
-       AND s.conversation_key >= d.conversation_key
-     ORDER BY s.conversation_key, s.position LIMIT 1) same
+  LEFT JOIN LATERAL (${selectAsideFrom('d', 'a.id, a.last_error, a.attempts, a.next_attempt_at, a.conversation_key')}) same
     ON d.state = 'pending' AND NOT d.set_aside AND same.conversation_key = d.conversation_key
   LEFT JOIN LATERAL (${selectFirst(`NOT ${isBehindSql('h')}`)} UNION ALL ${selectFirst('true')} LIMIT 1) head
     ON d.state = 'pending' AND NOT d.set_aside`;

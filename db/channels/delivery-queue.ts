@@ -70,15 +70,21 @@ export const isQueuedSql = (alias: string, channel: string, direction: string, s
    AND ${setAside ? '' : 'NOT '}${alias}.set_aside`;
 
 /**
- * Condition: `alias` is behind a delivery of its conversation that was set aside, and waits for it. Never true without a
- * conversation. Its order is that of one index: for EXISTS or a search by equality, PostgreSQL might read all deliveries that
- * were set aside.
+ * Selects the first delivery set aside of the conversation of `alias`, or else of a later conversation. The text leaves PostgreSQL one
+ * index. For EXISTS or a search by equality, it might read all deliveries that were set aside. With the bare condition `set_aside`, it
+ * would read and sort them where there are many channels, because it expects few in each.
  */
-export const isBehindSql = (alias: string): string => `coalesce((
-  SELECT a.conversation_key FROM deliveries a
-   WHERE ${isQueuedSql('a', `${alias}.channel_id`, `${alias}.direction`, true)}
-     AND a.conversation_key >= ${alias}.conversation_key
-   ORDER BY a.conversation_key, a.position LIMIT 1) = ${alias}.conversation_key, false)`;
+export const selectAsideFrom = (alias: string, columns: string): string =>
+  `SELECT ${columns} FROM deliveries a
+    WHERE a.channel_id = ${alias}.channel_id AND a.direction = ${alias}.direction AND a.state = 'pending'
+      AND a.set_aside = (${alias}.conversation_key IS NOT NULL) AND a.conversation_key >= ${alias}.conversation_key
+    ORDER BY a.conversation_key, a.position LIMIT 1`;
+/**
+ * Condition: `alias` is behind a delivery of its conversation that was set aside, and waits for it. Never true without a
+ * conversation.
+ */
+export const isBehindSql = (alias: string): string =>
+  `coalesce((${selectAsideFrom(alias, 'a.conversation_key')}) = ${alias}.conversation_key, false)`;
 
 /**
  * Deliveries that a claim looks through for one that is not behind another. Where all of them are, it looks at the first delivery of
