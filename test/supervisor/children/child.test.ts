@@ -58,18 +58,21 @@ t.test('the message of a bundle that throws is cut', async (t) => {
   await t.rejects(loading, { ...errorOf('load'), message: /^x{8192}$/ });
 });
 
-soakTest(t, 'a promise whose own then throws is a failure of its handler', async (t) => {
-  const child = testChild(t, jail);
+soakTest(t, 'a promise whose own then throws is a failure of its hook', async (t) => {
   const handlers = {
-    first: 'return Object.assign(Promise.resolve(), { then() { throw new Error("from first"); } });',
-    second:
-      'return Object.defineProperty(Promise.resolve(), "constructor", { get() { throw new Error("from second"); } });',
+    'middleware.systemPrompt':
+      'return Object.assign(Promise.resolve(), { then() { throw new Error("from its then"); } });',
+    'middleware.outboundMessage':
+      'return Object.defineProperty(Promise.resolve(), "constructor", { get() { throw new Error("from its constructor"); } });',
   };
-  const register = ([name, code]: [string, string]): string =>
-    `tools.${name} = { description: 'test', parameters: {}, handler() { ${code} } };`;
+  const child = testChild(t, jail);
+  const options = { invocationId: 'own', deadlineAt: Date.now() + 5_000 };
+  const register = ([name, code]: [string, string]): string => `${name} = () => { ${code} };`;
   await child.load(bundleOf(Object.entries(handlers).map(register).join('\n')));
-  for (const name of Object.keys(handlers))
-    t.match(await callTool(child, name), { outcome: 'failed', message: `from ${name}` });
+  for (const name of Object.keys(handlers)) {
+    const outcome = await child.invoke({ kind: 'hook', name }, { systemPrompt: '' }, options);
+    t.match(outcome, { outcome: 'failed', message: /^from its (then|constructor)$/ }, name);
+  }
 });
 
 t.test('a stop lets running calls finish, within its grace', async (t) => {
