@@ -371,10 +371,7 @@ function judgeStream(
     for (let again = request; refused; ) {
       again = await again.prepareAgain();
       reader = (await ask(again)).getReader();
-      const parts = judgeParts(reader, again, refused);
-      let next = await parts.next();
-      for (; !next.done; next = await parts.next()) if (next.value.type !== 'stream-start') yield next.value;
-      refused = next.value;
+      refused = yield* judgeParts(reader, again, refused);
     }
   }
   const judged = judge();
@@ -438,6 +435,8 @@ async function* judgeParts(
   try {
     for (let next = await reader.read(); !next.done; next = await reader.read()) {
       const part = refused ? withUsageOf(refused, next.value) : next.value;
+      // The stream that the framework reads has begun already.
+      if (refused && part.type === 'stream-start') continue;
       const delta = part.type === 'text-delta' ? await text.push(part.delta) : '';
       if (isText(part) && !answer.isFree) {
         if (shownId === null) yield { type: 'text-start', id: part.id };

@@ -1329,6 +1329,25 @@ t.test('ai-sdk: a stream that is cancelled closes the request to the model', asy
   t.same(await readTranscript(session), ['user: hello', 'assistant: Wholemeal ']);
 });
 
+t.test(
+  'ai-sdk: the transcript has the text of a second answer, after refused calls, whose reader leaves',
+  async (t) => {
+    const server = await startModelServer(t);
+    server.answers = [
+      (response, asked) => sendCalls(response, asked, [{ name: 'oven', args: { degrees: 300 }, id: 'c1' }]),
+      (response) => void stream(response).write(openAiStart + openAiDelta('It stays ')),
+    ];
+    const session = await open('baker');
+    const { model } = await askAiSdk({ session, modelUrl: server.url });
+    const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'Heat it' }] }];
+    const tools = [{ type: 'function' as const, name: 'oven', inputSchema: OVEN }];
+    const reader = (await model.doStream({ prompt, tools })).stream.getReader();
+    for (let next = await reader.read(); next.value?.type !== 'text-delta'; ) next = await reader.read();
+    await reader.cancel();
+    t.match(await readTranscript(session), ['user: Heat it', /too hot/, /too hot/, 'assistant: It stays ']);
+  },
+);
+
 /** Answers that break off after a word. The second one only for a framework that misses the reason to finish. */
 const breakOff = (end: string) => (response: ServerResponse) => {
   stream(response).end(openAiStart + openAiDelta('Wholemeal ') + end);
