@@ -54,7 +54,8 @@ function start(id: number, order: SpawnOrder): void {
     for (const fd of [0, 1, 2] as const) send({ kind: 'stream', id, fd }, stopReading(streams[fd] as Socket));
     const last = streams.at(-1) as Socket;
     if (order.inspectable) send({ kind: 'stream', id, fd: INSPECTOR }, stopReading(last));
-    if (order.reportsInside) void sendInsidePid(id, streams[3 + order.files.length] as Readable);
+    // A child without its report does not become ready. This process must not end for it: that ends all children.
+    if (order.reportsInside) sendInsidePid(id, streams[3 + order.files.length] as Readable).catch(console.error);
     else send({ kind: 'inside', id, pid: child.pid });
   } catch (error) {
     console.error(error);
@@ -103,7 +104,6 @@ function detachStreams(child: ChildProcess): readonly unknown[] {
 /** Sends nothing if bubblewrap could not build the jail. */
 async function sendInsidePid(id: number, info: Readable): Promise<void> {
   let text = '';
-  info.on('error', () => undefined);
   for await (const chunk of info) {
     text += String(chunk);
     if (text.includes('}') || text.length > INFO_MAX) break;
