@@ -1,7 +1,7 @@
 /** Parses untrusted Markdown in a worker, within a time. */
 import { useEffect, useState } from 'react';
 import { loadPart } from '../shell/load-chunk.ts';
-import type { MarkdownTree } from './markdown-worker.ts';
+import type { MarkdownTree } from './markdown-tree.ts';
 
 /** Twice what a readme of the largest size takes, 256 KiB of short paragraphs. Meanwhile the rest of the page works. Milliseconds. */
 const PARSE_MAX_MS = 5_000;
