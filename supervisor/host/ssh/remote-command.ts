@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClientChannel } from 'ssh2';
 import { KIB, MIB, SECOND } from '../../../sdk/contract/limits.ts';
+import { BodyChunks } from '../../../service/http/body-reader.ts';
 import { HostError } from '../host-call.ts';
 import type { SshConnection } from './connections.ts';
 
@@ -129,20 +130,18 @@ async function kill(channel: ClientChannel): Promise<void> {
 
 /** Returns the beginning of an output as text. */
 class Output {
-  readonly #parts: Buffer[] = [];
-  #bytes = 0;
+  readonly #chunks = new BodyChunks();
   #isCut = false;
 
   add(part: Buffer): void {
-    const kept = part.subarray(0, OUTPUT_MAX_BYTES - this.#bytes);
+    const kept = part.subarray(0, OUTPUT_MAX_BYTES - this.#chunks.bytes);
     // Copy the bytes: a slice would keep the whole packet in memory.
-    if (kept.length > 0) this.#parts.push(Buffer.from(kept));
-    this.#bytes += kept.length;
+    if (kept.length > 0) this.#chunks.add(Buffer.from(kept));
     if (kept.length < part.length) this.#isCut = true;
   }
 
   text(): string {
-    return cutOutput(Buffer.concat(this.#parts).toString('utf8'), this.#isCut);
+    return cutOutput(this.#chunks.takeJoined().toString('utf8'), this.#isCut);
   }
 }
 

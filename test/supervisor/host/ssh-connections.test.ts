@@ -9,6 +9,7 @@ import { HostLimitError } from '../../../supervisor/host/host-call.ts';
 import type { SshHost } from '../../../supervisor/host/ssh/account-hosts.ts';
 import { type SshConnection, SshConnections } from '../../../supervisor/host/ssh/connections.ts';
 import { runRemote } from '../../../supervisor/host/ssh/remote-command.ts';
+import { collectGarbage } from '../../fixtures/collect-garbage.ts';
 import { generateSshKeys } from '../../fixtures/ssh-keys.ts';
 
 /** A host that does not answer before the call ends. */
@@ -259,6 +260,28 @@ t.test('commands with the largest input and output do not use up the processor t
     const { exitCode, stdout, stderr } = await runOn(connection, 'y'.repeat(MIB));
     t.same([exitCode, stdout.length, stderr.length], [0, 256 * KIB, 256 * KIB]);
   }
+  connections.close();
+});
+
+t.test('an output that comes byte by byte takes little more memory than its bytes', async (t) => {
+  const bytes = 100_000;
+  const sent = Promise.withResolvers<ServerChannel>();
+  const open = await startCommandServer(t, async (channel) => {
+    for (let byte = 0; byte < bytes; byte += 1) await new Promise((resolve) => channel.write('x', resolve));
+    sent.resolve(channel);
+  });
+  const connections = new SshConnections();
+  const connection = await connections.acquire(owner, open, new AbortController().signal);
+  const before = (await collectGarbage()).heapUsed;
+  const running = runOn(connection);
+  const channel = await sent.promise;
+  // The host answers it after the bytes that it sent before.
+  await new Promise((resolve) => connection.client.forwardIn('127.0.0.1', 0, resolve));
+  const held = (await collectGarbage()).heapUsed - before;
+  t.ok(held < 3 * MIB, `${held} bytes for ${bytes}`);
+  channel.exit(0);
+  channel.end();
+  t.equal((await running).stdout.length, bytes);
   connections.close();
 });
 
