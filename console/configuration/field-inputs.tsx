@@ -8,6 +8,7 @@ import {
   type Fields,
   type FormValues,
   findConflict,
+  findValue,
   readSetting,
   type StoredValues,
 } from './form-values.ts';
@@ -35,17 +36,18 @@ export function FieldInputs({ fields, filled, setFilled, stored }: Form) {
       ))}
       {fields.secrets.map(({ name, label, description, required, use }) => {
         const isSet = stored.secretNames.includes(name);
+        const value = findValue(filled.secrets, name);
         return (
           <SecretInput
             key={name}
             name={`secrets.${name}`}
             label={label}
-            description={<SecretDescription use={use} description={description} value={filled.secrets[name] ?? ''} />}
+            description={<SecretDescription use={use} description={description} value={value ?? ''} />}
             withAsterisk={required}
             aria-required={required}
             placeholder={isSet ? 'Set. Type to replace it.' : 'Not set'}
-            value={filled.secrets[name]}
-            onValue={(value) => setFilled({ ...filled, secrets: { ...filled.secrets, [name]: value } })}
+            value={value}
+            onValue={(typed) => setFilled({ ...filled, secrets: { ...filled.secrets, [name]: typed } })}
           />
         );
       })}

@@ -22,6 +22,10 @@ export interface StoredValues {
 export const UNCHANGED: FormValues = { settings: {}, replaced: {}, secrets: {} };
 export const NOTHING_STORED: StoredValues = { settings: {}, secretNames: [] };
 
+/** Undefined: it has no value. A field may be named like a member of every object, such as `constructor`. */
+export const findValue = (values: Values, name: string): string | undefined =>
+  Object.hasOwn(values, name) ? values[name] : undefined;
+
 export const hasSecrets = ({ secrets }: FormValues): boolean => Object.values(secrets).some((value) => value !== '');
 
 export const isChanged = (values: FormValues): boolean => Object.keys(values.settings).length > 0 || hasSecrets(values);
@@ -30,23 +34,27 @@ export const isChanged = (values: FormValues): boolean => Object.keys(values.set
 export const changeSetting = (filled: FormValues, stored: StoredValues, name: string, value: string): FormValues => ({
   ...filled,
   settings: { ...filled.settings, [name]: value },
-  replaced: { [name]: stored.settings[name] ?? '', ...filled.replaced },
+  replaced: { [name]: findValue(stored.settings, name) ?? '', ...filled.replaced },
 });
 
 /** Lists names and values of the settings that a save changes. */
 export const listChangedSettings = ({ settings }: FormValues, stored: Pick<StoredValues, 'settings'>) =>
-  Object.entries(settings).filter(([name, value]) => value !== (stored.settings[name] ?? ''));
+  Object.entries(settings).filter(([name, value]) => value !== (findValue(stored.settings, name) ?? ''));
 
 /** Returns what was saved elsewhere in a setting since the user began to change it. Null: nothing else. */
 export function findConflict(name: string, filled: FormValues, stored: StoredValues): string | null {
-  const [typed, before, now] = [filled.settings[name], filled.replaced[name], stored.settings[name] ?? ''];
+  const typed = findValue(filled.settings, name);
+  const before = findValue(filled.replaced, name);
+  const now = findValue(stored.settings, name) ?? '';
   return typed === undefined || before === now || typed === now ? null : now;
 }
 
 /** Returns the changes that the user made during a save, to what is stored since. */
 export const rebase = (changed: FormValues, stored: StoredValues): FormValues => ({
   ...changed,
-  replaced: Object.fromEntries(Object.keys(changed.settings).map((name) => [name, stored.settings[name] ?? ''])),
+  replaced: Object.fromEntries(
+    Object.keys(changed.settings).map((name) => [name, findValue(stored.settings, name) ?? '']),
+  ),
 });
 
 export const mergeValues = (first: FormValues, second: FormValues): FormValues => ({
@@ -66,7 +74,7 @@ const isAllowed = ({ enum: options, default: fallback }: Setting, value: string)
  * select without that option would show its first one, which is not in force.
  */
 export function readSetting(field: Setting, filled: FormValues, { settings }: StoredValues): string {
-  const values = [filled.settings[field.name], settings[field.name]];
+  const values = [findValue(filled.settings, field.name), findValue(settings, field.name)];
   return values.find((value) => value !== undefined && isAllowed(field, value)) ?? field.default ?? '';
 }
 
@@ -77,7 +85,7 @@ export function listMissing(fields: Fields, filled: FormValues, stored: StoredVa
       (field) => field.required && field.default === null && readSetting(field, filled, stored) === '',
     ),
     secrets: fields.secrets.filter(
-      ({ name, required }) => required && !filled.secrets[name] && !stored.secretNames.includes(name),
+      ({ name, required }) => required && !findValue(filled.secrets, name) && !stored.secretNames.includes(name),
     ),
   };
 }
