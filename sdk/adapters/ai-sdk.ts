@@ -366,11 +366,13 @@ function judgeStream(
   ask: (request: JudgedRequest) => Promise<ReadableStream<StreamPart>>,
 ): ReadableStream<StreamPart> {
   let reader = stream.getReader();
+  let isCancelled = false;
   async function* judge(): AsyncGenerator<StreamPart> {
     let refused = yield* judgeParts(reader, request, null);
     for (let again = request; refused; ) {
       again = await again.prepareAgain();
       reader = (await ask(again)).getReader();
+      if (isCancelled) await endParts(reader);
       refused = yield* judgeParts(reader, again, refused);
     }
   }
@@ -382,6 +384,7 @@ function judgeStream(
       else controller.enqueue(value);
     },
     async cancel(reason) {
+      isCancelled = true;
       // Before the generator is ended, which may wait for the model's next part.
       await endParts(reader, reason);
       await judged.return(undefined);

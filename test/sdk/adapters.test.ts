@@ -2,6 +2,7 @@
  * The adapters with the real frameworks: no text of the agent leaves before the plugins judged it, text that no plugin judges
  * leaves at once, and no text of a user passes as a summary. Only the order of events is checked.
  */
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
@@ -1347,6 +1348,29 @@ t.test(
     t.match(await readTranscript(session), ['user: Heat it', /too hot/, /too hot/, 'assistant: It stays ']);
   },
 );
+
+t.test('ai-sdk: a stream that is cancelled while the model is asked again closes that request', async (t) => {
+  const server = await startModelServer(t);
+  const asked = Promise.withResolvers<ServerResponse>();
+  server.answers = [
+    (response, asked) => sendCalls(response, asked, [{ name: 'oven', args: { degrees: 300 }, id: 'c1' }]),
+    (response) => asked.resolve(response),
+  ];
+  const session = await open('baker');
+  const { model } = await askAiSdk({ session, modelUrl: server.url });
+  const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'Heat it' }] }];
+  const tools = [{ type: 'function' as const, name: 'oven', inputSchema: OVEN }];
+  const reader = (await model.doStream({ prompt, tools })).stream.getReader();
+  const reading = (async () => {
+    while (!(await reader.read()).done);
+  })();
+  const response = await asked.promise;
+  const closed = once(response, 'close');
+  const cancelled = reader.cancel();
+  // The model thinks, and sends no part yet.
+  stream(response).flushHeaders();
+  await Promise.all([closed, cancelled, reading]);
+});
 
 /** Answers that break off after a word. The second one only for a framework that misses the reason to finish. */
 const breakOff = (end: string) => (response: ServerResponse) => {
