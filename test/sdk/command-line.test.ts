@@ -857,6 +857,34 @@ t.test('a token is not sent to an address that redirects to another one', async 
   t.notMatch(received.join(), 'a.secret.token');
 });
 
+t.test('status of an account with many plugins opens few connections', async (t) => {
+  const plugins = Array.from({ length: 100 }, (_, index) => ({ id: `p${index}`, slug: `plugin-${index}` }));
+  let reads = 0;
+  const { url, connections } = await serve(t, ({ url: path = '' }, response) => {
+    const id = /^\/api\/plugins\/(\w+)$/.exec(path)?.[1];
+    const items = path.startsWith('/api/plugins?') ? plugins : [];
+    if (id === undefined) {
+      response.end(JSON.stringify({ items, nextCursor: null, sessionApiUrl: null }));
+      return;
+    }
+    reads += 1;
+    response.end(
+      JSON.stringify({ ...plugins.find((plugin) => plugin.id === id), visibility: 'private', versions: [] }),
+    );
+  });
+  const env = { BULKHEAD_URL: url, BULKHEAD_TOKEN: 'x' };
+  const { code, stdout } = await bulkhead(['status'], { env });
+  t.equal(code, 0);
+  t.equal(reads, plugins.length);
+  const slugs = [...stdout.matchAll(/plugin-\d+/g)].map(([slug]) => slug);
+  t.same(
+    slugs,
+    plugins.map(({ slug }) => slug),
+    'in the order of the list',
+  );
+  t.ok(connections() <= 20, `${connections()} connections`);
+});
+
 t.test('publish --dry-run refuses a slug that another account has in the catalog', async (t) => {
   const folder = await temporaryFolder(t);
   await writeFile(join(folder, 'index.ts'), '');

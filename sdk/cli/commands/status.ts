@@ -2,17 +2,20 @@
 import { findLatestVersion } from '../../contract/version-numbers.ts';
 import type { Command } from '../command.ts';
 import { describeCondition, describeNextStep } from '../condition-text.ts';
+import type { Rest } from '../rest.ts';
 import type { Installation, Plugin, PluginDetail } from '../rest-types.ts';
 import { toOneLine } from '../terminal-text.ts';
 import { describeWaitingUpdate } from '../update-text.ts';
+
+/** Plugins that are read at once. Each takes a connection, and an account may have a thousand. */
+const READS_AT_ONCE = 8;
 
 export const status: Command = {
   name: 'status',
   summary: 'List your plugins and your installations',
   async run(context) {
     const rest = await context.getRest();
-    const own = await rest.getAll<Plugin>('/plugins');
-    const plugins = await Promise.all(own.map(({ id }) => rest.get<PluginDetail>(`/plugins/${id}`)));
+    const plugins = await readDetails(rest, await rest.getAll<Plugin>('/plugins'));
     const installations = await rest.getAll<Installation>('/installations');
     const { output } = context;
     output.printLine(output.paint.bold('Your plugins'));
@@ -42,3 +45,12 @@ export const status: Command = {
     return { plugins, installations };
   },
 };
+
+async function readDetails(rest: Rest, plugins: readonly Plugin[]): Promise<PluginDetail[]> {
+  const read: PluginDetail[] = [];
+  for (let start = 0; start < plugins.length; start += READS_AT_ONCE) {
+    const batch = plugins.slice(start, start + READS_AT_ONCE);
+    read.push(...(await Promise.all(batch.map(({ id }) => rest.get<PluginDetail>(`/plugins/${id}`)))));
+  }
+  return read;
+}
