@@ -1113,6 +1113,25 @@ t.test('the error of an address with TLS says how a service without it is addres
   t.end();
 });
 
+t.test('a token is revoked by its id, also if another token has that id as its name', async (t) => {
+  const tokens = [
+    { id: 't1', name: 'laptop' },
+    { id: 't2', name: 't1' },
+    { id: 't3', name: 'laptop' },
+  ];
+  const revoked: string[] = [];
+  const { url } = await serve(t, ({ url: path = '', method }, response) => {
+    if (method === 'DELETE') {
+      revoked.push(path);
+      response.writeHead(204).end();
+    } else response.end(JSON.stringify({ items: tokens, nextCursor: null, sessionApiUrl: null }));
+  });
+  const env = { BULKHEAD_URL: url, BULKHEAD_TOKEN: 'x' };
+  t.match(await bulkhead(['tokens', '--revoke', 't1'], { env }), { code: 0, stdout: '“laptop” is revoked.' });
+  t.same(revoked, ['/api/me/tokens/t1']);
+  t.match(await bulkhead(['tokens', '--revoke', 'laptop'], { env }), { code: 1, stderr: 'pass an id' });
+});
+
 t.test('with --json an invalid command line is JSON too', async (t) => {
   const refusals = {
     'tokens --json --nope': /^unknown option '--nope'/,

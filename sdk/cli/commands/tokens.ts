@@ -48,7 +48,9 @@ const describe = ({ id, name, scopes, lastUsedAt, expiresAt, current }: Token): 
   `${id}  ${name}${current ? ' (this one)' : ''}, ${scopes ? `only ${scopes.join(' and ')}, ` : ''}used ${lastUsedAt ?? 'never'}, expires ${expiresAt}`;
 
 function requireToken(all: readonly Token[], wanted: string): Token {
-  const found = all.filter(({ id, name }) => id === wanted || name === wanted);
+  // An id first: another token may have it as its name.
+  const withId = all.filter(({ id }) => id === wanted);
+  const found = withId.length > 0 ? withId : all.filter(({ name }) => name === wanted);
   const [token] = found;
   if (token && found.length === 1) return token;
   const [code, why] =
