@@ -188,8 +188,12 @@ export class Workspaces {
     for (const path of [...(await listPaths(this.#staging)), ...(await listPaths(this.#earlierStaging))]) {
       const found = await stat(path).catch(() => null);
       if (!found || found.mtimeMs >= now - LEFT_OVER_MS) continue;
-      await rm(path, { force: true });
-      removed += 1;
+      // What cannot be removed, such as a folder, must not fail a write, and not keep the others.
+      const isRemoved = await rm(path, { force: true }).then(
+        () => true,
+        () => false,
+      );
+      if (isRemoved) removed += 1;
     }
     return removed;
   }

@@ -423,6 +423,22 @@ t.test('an aborted write leaves nothing, and files of a killed process are swept
   t.equal((await stat(join(root, 'kept'))).mode & 0o777, 0o600);
 });
 
+t.test('what cannot be removed among the temporary files fails no write, and keeps no other one', async (t) => {
+  const { dataDir, write, read } = await open(t);
+  await write('first', 'x');
+  const old = new Date(Date.now() - 61 * 60_000);
+  const staging = join(dataDir, WORKSPACE_STAGING);
+  const folder = join(staging, 'a');
+  await mkdir(folder);
+  await utimes(folder, old, old);
+  await writeFile(join(staging, 'b'), 'x');
+  await utimes(join(staging, 'b'), old, old);
+  const workspaces = new Workspaces(dataDir, { bytes: 10_000, files: 20 });
+  await workspaces.write(ACCOUNT, 'second', Buffer.from('y'), never);
+  t.equal(await read('second'), 'y');
+  t.same(await readdir(staging), ['a']);
+});
+
 t.test('a plugin reads and writes its account’s files', async (t) => {
   const fixture = await startSupervisorFixture(t, { workspaceQuota: { bytes: 4 * MIB, files: 100 } });
   const code = asCommand(`
