@@ -85,7 +85,8 @@ tools.host = {
     const [group = '', name = ''] = member.split('.');
     const given = args.map((arg) => (arg?.bytes ? new Uint8Array(arg.bytes) : arg));
     const result = await (host as any)[group][name](...given);
-    return { result: result instanceof Uint8Array ? { bytes: [...result] } : (result ?? null) };
+    const sent = (_key: string, value: unknown) => (value instanceof Uint8Array ? { bytes: [...value] } : value);
+    return { result: JSON.parse(JSON.stringify(result ?? null, sent)) };
   },
 };
 tools.answer = {
