@@ -127,8 +127,8 @@ async function readConversation(
   const isShort = ({ stopped, rows }: JudgedRows): boolean =>
     stopped !== null || compactAfter === undefined || rows.length <= compactAfter;
   if (isShort(found)) return describeConversation(found);
-  // Two prompts at once have one summary made.
-  return services.turnLocks.run(`${session.id} summary`, async () => {
+  // Two prompts at once have one summary made. The lock of a message begins with the session, and a message may have any id.
+  return services.turnLocks.run(`summary ${session.id}`, async () => {
     const current = await readJudgedRows(services, session, turn);
     if (isShort(current)) return describeConversation(current);
     return compact(services, session, turn, current, keep);

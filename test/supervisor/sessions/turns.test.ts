@@ -1156,6 +1156,25 @@ t.test('a summary replaces what it covers, once', async (t) => {
   t.equal((await transcript(fixture, session)).length, 5, 'the transcript keeps everything');
 });
 
+t.test('a turn with the id “summary” is opened while the session is summarized', async (t) => {
+  const fixture = shared.withNewAccount();
+  await fixture.install({
+    slug: `short-${fixture.account}`,
+    code: `let end;
+      compaction.summarize = () => new Promise((resolve) => { end = resolve; host.log('asked'); });
+      middleware.inboundMessage = ({ message }) => { if (message.text === 'end it') end('short'); };`,
+  });
+  const session = await fixture.session();
+  const turn = asRuntime(fixture, session, 'r1');
+  const old = ['a', 'b', 'c'].map((text) => ({ id: text, role: 'user', text }));
+  await fixture.call('POST', `/sessions/${session}/messages`, { messages: old });
+  await turn('POST', '', { id: 't1', text: 'd', trigger: 'user' });
+  const prompt = turn('GET', '/t1/prompt?compactAfter=1&keep=1');
+  await eventually(async () => (await fixture.readLog('asked')).length === 1);
+  t.match((await turn('POST', '', { id: 'summary', text: 'end it', trigger: 'user' })).body, { state: 'open' });
+  t.match((await prompt).body.messages[0], { text: /short/ });
+});
+
 soakTest(t, 'the prompts of a turn whose summarizer fails add one notice', async (t) => {
   const fixture = shared.withNewAccount();
   const code = `compaction.summarize = () => { throw new Error('x'); };`;
