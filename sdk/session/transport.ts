@@ -81,7 +81,10 @@ const CERTIFICATE_REFUSED = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
-/** The service responded with a problem. REFERENCE.md and the API reference list the values of `code`. */
+/**
+ * The service responded with a problem, or the token cannot be sent (401, `unauthenticated`). REFERENCE.md and the API reference list
+ * the values of `code`.
+ */
 export class BulkheadError extends Error {
   override readonly name = 'BulkheadError';
   readonly status: number;
@@ -274,12 +277,14 @@ export class Transport {
 
   async #createRequest({ method, body, stream, headers, signal }: Call): Promise<RequestInit> {
     const { token } = this.#options;
+    const bearer = typeof token === 'string' ? token : await token();
+    requireSendable(bearer);
     return {
       method,
       // Followed, a POST would become a GET without the token, whose response looks like that to the POST.
       redirect: 'manual',
       headers: {
-        authorization: `Bearer ${typeof token === 'string' ? token : await token()}`,
+        authorization: `Bearer ${bearer}`,
         'bulkhead-runtime': encodeHeader(this.#runtime),
         // Node's `fetch` ends a request after 300 s without a response, and each interim response starts that time again.
         'bulkhead-interim': '102',
@@ -292,6 +297,21 @@ export class Transport {
       ...(signal ? { signal } : {}),
     };
   }
+}
+
+/** What `fetch` refuses in a header. It removes white space at the ends. */
+const UNSENDABLE = /[^\t\x20-\x7e\x80-\xff]/;
+
+/**
+ * The error of `fetch` would quote the token, which would then be in logs, and would be taken for a broken connection.
+ *
+ * @throws BulkheadError
+ */
+function requireSendable(token: string): void {
+  const at = token.trim().search(UNSENDABLE);
+  if (at === -1) return;
+  const detail = `The token cannot be sent: character ${at + 1} is a line break or another one that no token has. Check that it was copied whole and alone.`;
+  throw new BulkheadError(401, { code: 'unauthenticated', detail });
 }
 
 /** `fetch` sends each character of a header as one byte, and refuses those beyond U+00FF. The service reads UTF-8. */

@@ -885,6 +885,15 @@ t.test('status of an account with many plugins opens few connections', async (t)
   t.ok(connections() <= 20, `${connections()} connections`);
 });
 
+t.test('a token that cannot be sent is not printed', async (t) => {
+  const { url } = await serve(t, (_request, response) => response.end('{"sessionApiUrl":null}'));
+  const env = { BULKHEAD_URL: url, BULKHEAD_TOKEN: 'a.secret.token\nand more' };
+  const { code, stderr } = await bulkhead(['status'], { env });
+  t.equal(code, 4);
+  t.match(stderr, `The token in BULKHEAD_TOKEN is not valid for ${url}`);
+  t.notMatch(stderr, 'secret');
+});
+
 t.test('publish --dry-run refuses a slug that another account has in the catalog', async (t) => {
   const folder = await temporaryFolder(t);
   await writeFile(join(folder, 'index.ts'), '');

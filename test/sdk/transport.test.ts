@@ -158,6 +158,21 @@ t.test('a call without an id, or with an undefined one, is repeated with the sam
   }
 });
 
+t.test('a token that cannot be sent is refused at once, and is not in the error', async (t) => {
+  const { url, connections } = await serve(t, (_request, response) =>
+    sendJson({ items: [], nextCursor: null })(response),
+  );
+  for (const token of ['secret-one\nsecret-two', 'secret-one’s', 'secret-one\0', () => 'secret-one\r\nsecret-two']) {
+    const client = connect({ url, token, retryForMs: 60_000 });
+    const error = await client.list().catch((thrown: unknown) => thrown);
+    t.match(error, { status: 401, code: 'unauthenticated', message: /^The token cannot be sent: character 11 is / });
+    t.notMatch(String(error), 'secret-one');
+  }
+  t.equal(connections(), 0);
+  await connect({ url, token: ' x\n' }).list();
+  t.equal(connections(), 1, 'white space at the ends is removed');
+});
+
 t.test('an address without http:// is refused before a request', async (t) => {
   for (const url of ['localhost:4010', '127.0.0.1:4010', '', 'ftp://localhost', 'http://'])
     t.throws(() => connect({ url, token: 'x' }), {

@@ -37,7 +37,10 @@ export interface Call extends Cancellable {
 export declare const SESSION_API_HINT = "If this is the REST interface, use the address of the session API (default: http://localhost:4010). Runtimes read it from BULKHEAD_URL, `bulkhead` reads it from BULKHEAD_SESSION_URL.";
 /** Whether an address does not exist, as that of the session API at another service. */
 export declare const isRouteMissing: (error: unknown) => boolean;
-/** The service responded with a problem. REFERENCE.md and the API reference list the values of `code`. */
+/**
+ * The service responded with a problem, or the token cannot be sent (401, `unauthenticated`). REFERENCE.md and the API reference list
+ * the values of `code`.
+ */
 export declare class BulkheadError extends Error {
     readonly name = "BulkheadError";
     readonly status: number;
