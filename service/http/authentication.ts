@@ -29,7 +29,7 @@ declare module 'fastify' {
 interface AnonymousLimiter {
   /** Counts the request. @throws Problem `rate_limited` */
   consume(request: FastifyRequest, reply: FastifyReply): Promise<void>;
-  /** Counts the request if `check` fails. @throws Problem `rate_limited`, or what `check` throws */
+  /** Counts the request if `check` refuses its token. @throws Problem `rate_limited`, or what `check` throws */
   check<T>(request: FastifyRequest, reply: FastifyReply, check: () => Promise<T>): Promise<T>;
 }
 

@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import ipaddr from 'ipaddr.js';
 import type { Problem } from '../../sdk/contract/errors.ts';
+import { isTokenRefused } from '../identity/sign-in.ts';
 import { perMinute, type TokenBucket, TokenBuckets } from '../timing/token-bucket.ts';
 import { requireCaller } from './authentication.ts';
 import { createRetryProblem } from './retry-problem.ts';
@@ -67,7 +68,7 @@ export class AnonymousRateLimiter {
   }
 
   /**
-   * Counts a request only if the check of its token fails, because many users may share an address.
+   * Counts a request only if its token is refused: many users may share an address, and an outage is not their fault.
    *
    * @throws Problem `rate_limited`, or what `check` throws
    */
@@ -78,14 +79,19 @@ export class AnonymousRateLimiter {
     const checks = this.#checks.get(network) ?? { count: 0, waiting: [] };
     this.#checks.set(network, checks);
     checks.count += 1;
+    let isRefused = false;
     try {
-      const checked = await check();
-      this.#buckets.get(network).refund();
-      for (const header of HEADERS) reply.removeHeader(header);
-      checks.waiting.shift()?.();
-      return checked;
+      return await check();
+    } catch (error) {
+      isRefused = isTokenRefused(error);
+      throw error;
     } finally {
       checks.count -= 1;
+      if (!isRefused) {
+        this.#buckets.get(network).refund();
+        for (const header of HEADERS) reply.removeHeader(header);
+        checks.waiting.shift()?.();
+      }
       if (checks.count === 0) {
         this.#checks.delete(network);
         for (const proceed of checks.waiting) proceed();

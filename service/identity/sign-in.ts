@@ -144,8 +144,7 @@ export class SignIn {
     entry.signedIn.catch((error: unknown) => {
       if (this.#cached.get(token) !== entry) return;
       // While the database or the issuer is unavailable, a token that was valid must not count as a stranger's.
-      const isRefused = error instanceof InvalidTokenError || error instanceof Problem;
-      if (isRefused || !entry.wasValid) this.#cached.delete(token);
+      if (isTokenRefused(error) || !entry.wasValid) this.#cached.delete(token);
       else entry.until = 0;
     });
     return entry;
@@ -195,6 +194,10 @@ export class SignIn {
     if (this.#watchers.has(watcher)) watcher.end(why);
   }
 }
+
+/** Whether an error of `SignIn.signIn` says that the token is not accepted. Otherwise it could not be verified. */
+export const isTokenRefused = (error: unknown): boolean =>
+  error instanceof InvalidTokenError || error instanceof Problem;
 
 const UNLIMITED: TokenLimits = { scopes: null, actor: null };
 

@@ -8,6 +8,7 @@ import { consoleFiles } from '../../../api/site/console-files.ts';
 import { saveUsageLimits } from '../../../db/accounts/usage.ts';
 import { KIB } from '../../../sdk/contract/limits.ts';
 import { createApplication } from '../../../service/http/application.ts';
+import { IssuerUnavailableError } from '../../../service/identity/oidc.ts';
 import { processTree } from '../../deploy/process-tree.ts';
 import { killProcess } from '../../runner/harness.ts';
 import { soakTest } from '../../runner/soak.ts';
@@ -131,6 +132,20 @@ t.test(
     t.equal(statuses.filter((status) => status === 401).length, 3, statuses.join(' '));
     t.equal(statuses.filter((status) => status === 429).length, 18);
     t.equal(verified, 4);
+  },
+);
+
+t.test(
+  'a token that cannot be verified during an outage does not count against the limit of its address',
+  async (t) => {
+    const outage = () => {
+      throw new IssuerUnavailableError('no answer');
+    };
+    const api = await startApiFixture(t, { introspect, limits: { anonymous: 2 }, onVerify: outage });
+    const ann = await api.user('ann');
+    const statuses: number[] = [];
+    for (let count = 0; count < 4; count += 1) statuses.push((await ann.get('/me')).status);
+    t.same(statuses, [503, 503, 503, 503]);
   },
 );
 
