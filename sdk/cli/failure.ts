@@ -36,7 +36,7 @@ export class CommandError extends Error {
   constructor(
     code: string,
     message: string,
-    { exit = EXITS[code] ?? 'failed', errors = [], result = {} }: CommandErrorOptions = {},
+    { exit = findExit(code), errors = [], result = {} }: CommandErrorOptions = {},
   ) {
     super(message);
     this.code = code;
@@ -74,6 +74,8 @@ const EXITS: Readonly<Record<string, ExitName>> = {
   bundler_busy: 'unavailable',
   rate_limited: 'unavailable',
 };
+/** The service chooses the code, which may be the name of a member of every object. */
+const findExit = (code: string): ExitName => (Object.hasOwn(EXITS, code) ? EXITS[code] : undefined) ?? 'failed';
 /** Hints for the next command line. The service cannot give them, because it does not know the command. */
 const HINTS: Readonly<Record<string, string>> = {
   slug_taken: 'Pass it with `--slug`.',
@@ -98,7 +100,7 @@ export function toFailure(error: unknown, url: string, isTokenOfEnvironment = fa
     const code = isOutage(error) && error.code === 'internal' ? 'unavailable' : error.code;
     const described =
       code === 'unauthenticated' ? describeToken(url, isTokenOfEnvironment) : describeProblem(code, message);
-    return { code, message: described, exit: EXITS[code] ?? 'failed', errors, requestId };
+    return { code, message: described, exit: findExit(code), errors, requestId };
   }
   if (error instanceof ConnectionLostError) {
     const message = `${error.message} Run \`bulkhead status\` before you try again.`;
@@ -154,7 +156,7 @@ export function describeSessionApiRefusal(
 }
 
 function describeProblem(code: string, message: string): string {
-  if (EXITS[code] === 'unavailable' && ADVISES_REPEAT.test(message)) return message;
+  if (findExit(code) === 'unavailable' && ADVISES_REPEAT.test(message)) return message;
   const hint = Object.hasOwn(HINTS, code) ? HINTS[code] : undefined;
   return hint === undefined ? message : `${message.replace(/(?<![.!?])$/, '.')} ${hint}`;
 }

@@ -731,6 +731,18 @@ t.test('a hint follows a whole sentence, and does not say that waiting always he
   t.end();
 });
 
+t.test('a refusal fails its command, whatever its code', async (t) => {
+  for (const code of ['constructor', 'toString', '__proto__']) {
+    t.equal(toFailure(new BulkheadError(400, { code, detail: 'No.' }), 'http://a').exit, 'failed', code);
+    const { url } = await serve(t, ({ url: path }, response) => {
+      if (path === '/api/sign-in') response.end('{"sessionApiUrl":null}');
+      else response.writeHead(400).end(JSON.stringify({ code, detail: 'No.' }));
+    });
+    const env = { BULKHEAD_URL: url, BULKHEAD_TOKEN: 'x' };
+    t.match(await bulkhead(['status'], { env }), { code: 1, stderr: 'error No.' }, code);
+  }
+});
+
 t.test('the service’s own advice to repeat a request is the only one', (t) => {
   for (const [code, detail] of [
     ['rate_limited', 'Rate limit exceeded: 600 requests per minute. Retry after 12 s.'],
