@@ -5,7 +5,7 @@ import type { todo, todoFields } from '../../sdk/contract/payloads.ts';
 import { lockAccount } from '../accounts/accounts.ts';
 import { throwQuotaProblem } from '../accounts/usage.ts';
 import type { Page } from '../postgres/cursors.ts';
-import { inTransaction } from '../postgres/pool.ts';
+import { inTransaction, type WritingPool } from '../postgres/pool.ts';
 import { type Bounded, changeRows, findRow, type PageQuery, readPositionPage } from '../postgres/rows.ts';
 
 /** The fields that plugins see. */
@@ -33,7 +33,7 @@ export const findTodo = (pool: Pool, { accountId, todoId }: TodoKey): Promise<To
 
 /** @returns null: the account has `maxTodos` to-dos, or one with this id @throws Problem `quota_exceeded` */
 export const insertTodo = (
-  pool: Pool,
+  pool: WritingPool,
   { accountId, todoId }: TodoKey,
   { title, notes, dueAt, assigneeAgentId }: TodoFields,
   { digest, createdBy, maxTodos }: Pick<TodoRow, 'digest' | 'createdBy'> & { readonly maxTodos: number },
@@ -51,19 +51,26 @@ export const insertTodo = (
 
 /** @returns null: the to-do was deleted meanwhile @throws Problem `quota_exceeded` */
 export const updateTodo = (
-  pool: Pool,
+  pool: WritingPool,
   { accountId, todoId }: TodoKey,
   { title, notes, dueAt, assigneeAgentId, done }: TodoFields & { readonly done: boolean },
 ): Promise<TodoRow | null> =>
-  findRow<TodoRow>(
-    pool,
-    `UPDATE todos SET title = $3, notes = $4, due_at = $5, assignee_agent_id = $6, done = $7, updated_at = now()
-      WHERE account_id = $1 AND id = $2 RETURNING ${TODO}`,
-    [accountId, todoId, title, notes, dueAt, assigneeAgentId, done],
+  inTransaction(pool, (tx) =>
+    findRow<TodoRow>(
+      tx,
+      `UPDATE todos SET title = $3, notes = $4, due_at = $5, assignee_agent_id = $6, done = $7, updated_at = now()
+        WHERE account_id = $1 AND id = $2 RETURNING ${TODO}`,
+      [accountId, todoId, title, notes, dueAt, assigneeAgentId, done],
+    ),
   ).catch(throwQuotaProblem);
 
-export const deleteTodo = async (pool: Pool, { accountId, todoId }: TodoKey): Promise<boolean> =>
-  (await changeRows(pool, 'DELETE FROM todos WHERE account_id = $1 AND id = $2', [accountId, todoId])) > 0;
+/** @returns false: it was deleted meanwhile */
+export const deleteTodo = async (pool: WritingPool, { accountId, todoId }: TodoKey): Promise<boolean> =>
+  inTransaction(
+    pool,
+    async (tx) =>
+      (await changeRows(tx, 'DELETE FROM todos WHERE account_id = $1 AND id = $2', [accountId, todoId])) > 0,
+  );
 
 interface TodoFilter {
   readonly done?: boolean | undefined;

@@ -3,7 +3,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
 import { BlobStoreUnavailableError } from '../../db/files/blob-errors.ts';
 import { isDiskUnwritable } from '../../db/files/data-dir.ts';
-import { classifyDatabaseError } from '../../db/postgres/database-errors.ts';
+import { classifyDatabaseError, isOwnershipLost } from '../../db/postgres/database-errors.ts';
 import { HAS_UNSTORABLE } from '../../db/postgres/storable-json.ts';
 import { Problem, type ProblemCode, type ProblemLocation, problems } from '../../sdk/contract/errors.ts';
 import { PROBLEM_TYPE, type ProblemBody, problemBody } from '../../sdk/contract/problem-body.ts';
@@ -72,6 +72,7 @@ export function toProblem(error: unknown): Problem {
   if (error instanceof IssuerUnavailableError) return createUnavailable('The identity provider is unavailable');
   if (error instanceof BlobStoreUnavailableError) return createUnavailable('The store of package files is unavailable');
   if (isDiskUnwritable(error)) return createUnavailable('The disk of the service takes no writes');
+  if (isOwnershipLost(error)) return createUnavailable('The account moves to another supervisor');
   if (hasZodFastifySchemaValidationErrors(error)) return fromValidation(error);
   return fromFramework(error) ?? fromDatabase(error) ?? createInternalProblem();
 }

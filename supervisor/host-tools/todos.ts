@@ -2,6 +2,7 @@
 
 import { randomUUIDv7 } from 'node:crypto';
 import type { z } from 'zod';
+import type { FencedPool } from '../../db/postgres/pool.ts';
 import type { Bounded } from '../../db/postgres/rows.ts';
 import type { Session } from '../../db/sessions/sessions.ts';
 import {
@@ -40,13 +41,13 @@ export function createTodo(
 ): Promise<TodoAnswer> {
   const key = { accountId: session.accountId, todoId };
   const digest = digestOf([fields.title, fields.notes, fields.dueAt, fields.assigneeAgentId]);
-  return lockTodo(services, key, async () => {
+  return lockTodo(services, key, async (writes) => {
     const known = await findCreated(services, key, digest);
     if (known) return known;
     const { todo } = await runTodoHook(services, session, 'todoCreate', { todo: fields }, trigger);
     await services.faultPoint('todo.judged');
     const kept = { digest, createdBy: session.agentId, maxTodos: TODOS_MAX };
-    const made = await insertTodo(services.pool, key, todo, kept);
+    const made = await insertTodo(writes, key, todo, kept);
     await services.faultPoint('todo.written');
     if (made) return describeTodo(made);
     // Another supervisor may have added it meanwhile.
@@ -72,7 +73,7 @@ export function changeTodo(
   { trigger, by }: { readonly trigger: Trigger; readonly by: string },
 ): Promise<TodoAnswer> {
   const key = { accountId: session.accountId, todoId };
-  return lockTodo(services, key, async () => {
+  return lockTodo(services, key, async (writes) => {
     const before = await requireTodo(services, key);
     const isReopened = done === false && before.done;
     const requested: TodoChanges = { ...pickChanges(before, wanted), ...(isReopened ? { done: false } : {}) };
@@ -87,7 +88,7 @@ export function changeTodo(
     await services.faultPoint('todo.judged');
     // A plugin that changes a to-do neither completes nor reopens it.
     const isDone = isCompleted || (before.done && !(isReopened && changes.done === false));
-    const updated = await updateTodo(services.pool, key, { ...after, done: isDone });
+    const updated = await updateTodo(writes, key, { ...after, done: isDone });
     await services.faultPoint('todo.written');
     if (!updated) throw createUnknownProblem();
     return describeTodo(updated);
@@ -102,11 +103,11 @@ export function removeTodo(
   trigger: Trigger,
 ): Promise<TodoAnswer> {
   const key = { accountId: session.accountId, todoId };
-  return lockTodo(services, key, async () => {
+  return lockTodo(services, key, async (writes) => {
     const todo = await requireTodo(services, key);
     await runTodoHook(services, session, 'todoDelete', { todo: toHookTodo(todo) }, trigger);
     await services.faultPoint('todo.judged');
-    await deleteTodo(services.pool, key);
+    await deleteTodo(writes, key);
     return describeTodo(todo);
   });
 }
@@ -120,9 +121,15 @@ export async function requireTodo({ pool }: SessionServices, key: TodoKey): Prom
 
 const createUnknownProblem = () => new Problem('not_found', 'The account has no to-do with this id. List the to-dos.');
 
-/** Runs the changes of a to-do one after the other. Hooks would judge concurrent ones against the same state. */
-const lockTodo = <T>(services: SessionServices, { accountId, todoId }: TodoKey, work: () => Promise<T>): Promise<T> =>
-  services.turnLocks.run(`todo ${accountId} ${todoId}`, work);
+/**
+ * Runs the changes of a to-do one after the other. Hooks would judge concurrent ones against the same state. A process that stood still
+ * meanwhile, and no longer owns the account, writes nothing.
+ */
+const lockTodo = <T>(
+  { router, turnLocks }: SessionServices,
+  { accountId, todoId }: TodoKey,
+  work: (writes: FencedPool) => Promise<T>,
+): Promise<T> => turnLocks.run(`todo ${accountId} ${todoId}`, async () => work(router.ownership.pool(accountId)));
 
 const runTodoHook = async <Context extends Readonly<Record<string, unknown>>>(
   services: SessionServices,

@@ -1,5 +1,7 @@
 /** To-dos: one list of an account, through the REST interface and through tools, each step through its hook, also after a crash. */
 import t from 'tap';
+import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { findShard } from '../../../db/cluster/shards.ts';
 import { connect } from '../../../sdk/session/session.ts';
 import { soakTest } from '../../runner/soak.ts';
 import {
@@ -254,6 +256,30 @@ soakTest(t, 'a change that a crash interrupts is not made over a later one', asy
     t.match((await fixture.call('GET', todo)).body, later, `${name}: the later change stays`);
     t.equal((await fixture.readLog('asked')).length, asked, `${name}: no hook runs a second time`);
   }
+});
+
+t.test('a supervisor that no longer owns the account writes no change that it had begun', async (t) => {
+  const steps = new DuringSteps();
+  const fixture = await startSupervisorFixture(t, { faultPoint: steps.faultPoint });
+  const session = await startSession(fixture);
+  const todos = `/sessions/${session}/todos`;
+  const made = await fixture.call('POST', todos, { id: 'a', title: 'Milk', trigger: 'user' });
+  t.equal(made.status, 201);
+  const { id: accountId } = await findOrCreateAccount(fixture.pool, fixture.account);
+  const shard = findShard(accountId);
+  const changeEpoch = (by: number) =>
+    fixture.pool.query('UPDATE shards SET epoch = epoch + $1 WHERE id = $2', [by, shard]);
+  const requests = [
+    ['POST', todos, { id: 'b', title: 'Bread', trigger: 'user' }],
+    ['PATCH', `${todos}/a`, { title: 'Buy milk', trigger: 'user' }],
+    ['DELETE', `${todos}/a?trigger=user`],
+  ] as const;
+  for (const [method, path, body] of requests) {
+    steps.set('todo.judged', async () => void (await changeEpoch(1)));
+    t.match(await fixture.call(method, path, body), { status: 503, body: { code: 'unavailable' } }, method);
+    await changeEpoch(-1);
+  }
+  t.match((await fixture.call('GET', todos)).body.items, [{ title: 'Milk' }]);
 });
 
 soakTest(t, 'two supervisors that create the same to-do at once answer the same', async (t) => {
