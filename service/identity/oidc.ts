@@ -109,9 +109,9 @@ class IssuerCache {
     }
   };
 
-  /** Fetches the keys, unless they were fetched less than `COOLDOWN_MS` ago. Null: no new keys. */
+  /** Fetches the keys, unless the last fetch began less than `COOLDOWN_MS` ago. Null: no new keys. */
   async #refresh(): Promise<Known | null> {
-    const isTooSoon = this.#known !== null && this.#now() - this.#askedAt < COOLDOWN_MS;
+    const isTooSoon = this.#now() - this.#askedAt < COOLDOWN_MS;
     if (isTooSoon && !this.#refreshing) return null;
     this.#refreshing ??= this.#refreshKeys().finally(() => {
       this.#refreshing = null;

@@ -221,8 +221,9 @@ t.test('while the issuer is unavailable, known keys are accepted and unknown one
   issuer.goAway();
   await t.rejects(verifier.verify(await forge()), IssuerUnavailableError, 'before it was ever reached');
   issuer.comeBack();
+  pass(SECOND);
   const token = await forge();
-  t.equal((await verifier.verify(token)).subject, 'ann', 'as soon as it is there');
+  t.equal((await verifier.verify(token)).subject, 'ann', 'a second after it is there');
   issuer.goAway();
   pass(2 * SECOND);
   const unknown = await forge({}, { ...stranger, kid: 'unknown' });
@@ -238,6 +239,22 @@ t.test('while the issuer is unavailable, known keys are accepted and unknown one
   pass(2 * SECOND);
   await t.rejects(verifier.verify(unknown), InvalidTokenError, 'then it is judged');
   t.equal((await verifier.verify(token)).subject, 'ann');
+});
+
+t.test('an issuer that never answered is asked once a second, however many tokens come', async (t) => {
+  let asked = 0;
+  const server = createServer((_request, response) => {
+    asked += 1;
+    response.writeHead(500).end();
+  });
+  const { url } = await listenOn(t, server);
+  let now = 0;
+  const readKeys = openIssuerKeys(url, () => now);
+  for (let count = 0; count < 3; count += 1) await t.rejects(readKeys(), IssuerUnavailableError);
+  t.equal(asked, 1);
+  now = SECOND;
+  await t.rejects(readKeys(), IssuerUnavailableError);
+  t.equal(asked, 2);
 });
 
 t.test('no more than 1 MiB of an answer of the issuer is read', async (t) => {
