@@ -189,11 +189,8 @@ export class Workspaces {
       const found = await stat(path).catch(() => null);
       if (!found || found.mtimeMs >= now - LEFT_OVER_MS) continue;
       // What cannot be removed, such as a folder, must not fail a write, and not keep the others.
-      const isRemoved = await rm(path, { force: true }).then(
-        () => true,
-        () => false,
-      );
-      if (isRemoved) removed += 1;
+      const fault = await rm(path, { force: true }).catch((error: Error) => error);
+      if (!fault) removed += 1;
     }
     return removed;
   }
