@@ -40,8 +40,8 @@ export function limitAnonymous(scope: FastifyInstance, limiter: AnonymousRateLim
 /** The checks of tokens that are running for one address. */
 interface RunningChecks {
   count: number;
-  /** Requests that may take the place of one that does not count, in order. */
-  readonly waiting: (() => void)[];
+  /** Requests that need the token of one that does not count, in order: at most as many as there are such tokens. */
+  readonly waiting: ((isAllowed: boolean) => void)[];
 }
 
 /**
@@ -63,8 +63,7 @@ export class AnonymousRateLimiter {
   /** Counts a request. @throws Problem `rate_limited` */
   async consume(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const network = parseNetwork(request.ip);
-    while (this.#mustWait(network)) await this.#waitForCheck(network);
-    this.#take(network, reply);
+    this.#end(network, await this.#begin(network, reply), true);
   }
 
   /**
@@ -74,11 +73,7 @@ export class AnonymousRateLimiter {
    */
   async check<T>(request: FastifyRequest, reply: FastifyReply, check: () => Promise<T>): Promise<T> {
     const network = parseNetwork(request.ip);
-    while (this.#mustWait(network)) await this.#waitForCheck(network);
-    this.#take(network, reply);
-    const checks = this.#checks.get(network) ?? { count: 0, waiting: [] };
-    this.#checks.set(network, checks);
-    checks.count += 1;
+    const checks = await this.#begin(network, reply);
     let isRefused = false;
     try {
       return await check();
@@ -86,41 +81,49 @@ export class AnonymousRateLimiter {
       isRefused = isTokenRefused(error);
       throw error;
     } finally {
-      checks.count -= 1;
-      if (!isRefused) {
-        this.#buckets.get(network).refund();
-        for (const header of HEADERS) reply.removeHeader(header);
-        checks.waiting.shift()?.();
-      }
-      if (checks.count === 0) {
-        this.#checks.delete(network);
-        for (const proceed of checks.waiting) proceed();
-      }
+      if (!isRefused) for (const header of HEADERS) reply.removeHeader(header);
+      this.#end(network, checks, isRefused);
     }
   }
 
-  #mustWait(network: string): boolean {
-    return this.#checks.has(network) && this.#buckets.get(network).remaining() === 0;
-  }
-
-  /** Waits until a check may have given its token back. */
-  #waitForCheck(network: string): Promise<void> {
-    return new Promise((resolve) => this.#checks.get(network)?.waiting.push(resolve));
-  }
-
-  #take(network: string, reply: FastifyReply): void {
+  async #begin(network: string, reply: FastifyReply): Promise<RunningChecks> {
+    const bucket = this.#buckets.get(network);
+    const checks = this.#checks.get(network) ?? { count: 0, waiting: [] };
+    const { count, waiting } = checks;
+    const mustWait = waiting.length < count && (waiting.length > 0 || bucket.remaining() === 0);
+    const isAllowed = mustWait ? await new Promise<boolean>((decide) => waiting.push(decide)) : bucket.consume();
     const rule = `${this.#limit} requests per minute of one address without a valid token`;
-    takeToken(this.#buckets.get(network), reply, this.#limit, rule);
+    requireToken(isAllowed, bucket, reply, this.#limit, rule);
+    if (mustWait) return checks;
+    checks.count += 1;
+    this.#checks.set(network, checks);
+    return checks;
+  }
+
+  /** Hands the tokens that are left to the requests that wait. Without a running check, none could come back: it refuses them. */
+  #end(network: string, checks: RunningChecks, isCounted: boolean): void {
+    const bucket = this.#buckets.get(network);
+    if (!isCounted) bucket.refund();
+    while (checks.waiting.length > 0 && bucket.consume()) {
+      checks.count += 1;
+      checks.waiting.shift()?.(true);
+    }
+    checks.count -= 1;
+    if (checks.count > 0) return;
+    this.#checks.delete(network);
+    for (const decide of checks.waiting) decide(false);
   }
 }
 
 /** @throws Problem `rate_limited` */
-function takeToken(bucket: TokenBucket, reply: FastifyReply, limit: number, rule: string): void {
-  const isAllowed = bucket.consume();
+const takeToken = (bucket: TokenBucket, reply: FastifyReply, limit: number, rule: string): void =>
+  requireToken(bucket.consume(), bucket, reply, limit, rule);
+
+/** Describes the bucket in the response. @throws Problem `rate_limited` unless the request got a token */
+function requireToken(isAllowed: boolean, bucket: TokenBucket, reply: FastifyReply, limit: number, rule: string): void {
   const values = [limit, bucket.remaining(), bucket.secondsUntil(limit)];
   for (const [index, header] of HEADERS.entries()) reply.header(header, String(values[index]));
-  if (isAllowed) return;
-  throw createRateLimitProblem(bucket, rule);
+  if (!isAllowed) throw createRateLimitProblem(bucket, rule);
 }
 
 /** The problem of a request for which a bucket has no token. @param rule names the limit */
