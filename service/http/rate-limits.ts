@@ -55,9 +55,10 @@ export class AnonymousRateLimiter {
   readonly #buckets: TokenBuckets;
   readonly #checks = new Map<string, RunningChecks>();
 
-  constructor(requestsPerMinute: number) {
+  /** @param now milliseconds of a monotonic clock */
+  constructor(requestsPerMinute: number, now?: () => number) {
     this.#limit = requestsPerMinute;
-    this.#buckets = new TokenBuckets(perMinute(requestsPerMinute));
+    this.#buckets = new TokenBuckets(perMinute(requestsPerMinute), now);
   }
 
   /** Counts a request. @throws Problem `rate_limited` */
@@ -90,11 +91,16 @@ export class AnonymousRateLimiter {
     const bucket = this.#buckets.get(network);
     const checks = this.#checks.get(network) ?? { count: 0, waiting: [] };
     const { count, waiting } = checks;
-    const mustWait = waiting.length < count && (waiting.length > 0 || bucket.remaining() === 0);
-    const isAllowed = mustWait ? await new Promise<boolean>((decide) => waiting.push(decide)) : bucket.consume();
+    // Behind those that wait, also if a token was added meanwhile.
+    const isLate = waiting.length > 0 || bucket.remaining() === 0;
+    const mayWait = isLate && waiting.length < count;
+    const isAllowed = mayWait
+      ? await new Promise<boolean>((decide) => waiting.push(decide))
+      : !isLate && bucket.consume();
     const rule = `${this.#limit} requests per minute of one address without a valid token`;
     requireToken(isAllowed, bucket, reply, this.#limit, rule);
-    if (mustWait) return checks;
+    // `#end` counted it.
+    if (mayWait) return checks;
     checks.count += 1;
     this.#checks.set(network, checks);
     return checks;
