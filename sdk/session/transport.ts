@@ -277,8 +277,7 @@ export class Transport {
 
   async #createRequest({ method, body, stream, headers, signal }: Call): Promise<RequestInit> {
     const { token } = this.#options;
-    const bearer = typeof token === 'string' ? token : await token();
-    requireSendable(bearer);
+    const bearer = toSendable(typeof token === 'string' ? token : await token());
     return {
       method,
       // Followed, a POST would become a GET without the token, whose response looks like that to the POST.
@@ -299,18 +298,22 @@ export class Transport {
   }
 }
 
-/** What `fetch` refuses in a header. It removes white space at the ends. */
+/** What `fetch` refuses in a header. */
 const UNSENDABLE = /[^\t\x20-\x7e\x80-\xff]/;
 
 /**
- * The error of `fetch` would quote the token, which would then be in logs, and would be taken for a broken connection.
+ * Removes white space and a byte order mark at the ends, which a token read from a file may have. The error of `fetch` for any other
+ * character that it refuses would quote the token, which would then be in logs, and would be taken for a broken connection.
  *
  * @throws BulkheadError
  */
-function requireSendable(token: string): void {
-  const at = token.trim().search(UNSENDABLE);
-  if (at === -1) return;
-  const detail = `The token cannot be sent: character ${at + 1} is a line break or another one that no token has. Check that it was copied whole and alone.`;
+function toSendable(token: string): string {
+  const bearer = token.trim();
+  const at = bearer.search(UNSENDABLE);
+  if (at === -1) return bearer;
+  const position = token.indexOf(bearer) + at + 1;
+  const why = `character ${position} is a line break or another one that no token has`;
+  const detail = `The token cannot be sent: ${why}. Check that it was copied whole and alone.`;
   throw new BulkheadError(401, { code: 'unauthenticated', detail });
 }
 
