@@ -1,8 +1,9 @@
-/** Finds the user's own plugins, versions and installations by slug or id. */
+/** Finds what the user's account has by slug, id or name. */
 import { CommandError } from './failure.ts';
 import { suggestNearName } from './nearest-name.ts';
 import type { Rest } from './rest.ts';
 import type { Installation, Plugin, PluginDetail, Version } from './rest-types.ts';
+import { toOneLine } from './terminal-text.ts';
 
 type ListedVersion = Pick<Version, 'id' | 'semVer'> & Partial<Pick<Version, 'capabilities'>>;
 
@@ -63,4 +64,28 @@ export async function requireInstallation(rest: Rest, slugOrId: string, installO
   const near = suggestSlug(slugOrId, all);
   const advice = near === '' ? 'Run' : `${near} Otherwise, run`;
   throw new CommandError('not_found', `“${slugOrId}” is not installed at ${rest.url}. ${advice} \`${install}\`.`);
+}
+
+interface LookupTexts {
+  /** Why none was found. */
+  readonly missing: string;
+  /** Why the name is not enough. */
+  readonly ambiguous: string;
+  /** The command that lists all. */
+  readonly list: string;
+}
+
+/** @throws CommandError if none has this id or name, or several have the name */
+export function requireByIdOrName<T extends { readonly id: string; readonly name: string }>(
+  all: readonly T[],
+  wanted: string,
+  { missing, ambiguous, list }: LookupTexts,
+): T {
+  // An id first: another one may have it as its name.
+  const withId = all.filter(({ id }) => id === wanted);
+  const found = withId.length > 0 ? withId : all.filter(({ name }) => name === wanted);
+  const [first] = found;
+  if (first && found.length === 1) return first;
+  const [code, why] = first ? ['ambiguous', ambiguous] : ['not_found', missing];
+  throw new CommandError(code, `${why}: ${toOneLine(wanted)}. See: ${list}`);
 }

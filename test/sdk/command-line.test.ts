@@ -1153,6 +1153,30 @@ t.test('a token is revoked by its id, also if another token has that id as its n
   t.match(await bulkhead(['tokens', '--revoke', 'laptop'], { env }), { code: 1, stderr: 'pass an id' });
 });
 
+t.test('a channel is disconnected by its id, also if another channel has that id as its name', async (t) => {
+  const channels = [
+    { id: 'c1', name: 'Desk' },
+    { id: 'c2', name: 'c1' },
+    { id: 'c3', name: 'Desk' },
+  ];
+  const disconnected: string[] = [];
+  const { url } = await serve(t, ({ url: path = '', method }, response) => {
+    if (method === 'DELETE') {
+      disconnected.push(path);
+      response.writeHead(204).end();
+    } else {
+      const items = [{ id: 'i1', slug: 'inbox', channels }];
+      response.end(JSON.stringify({ items, nextCursor: null, sessionApiUrl: null }));
+    }
+  });
+  const env = { BULKHEAD_URL: url, BULKHEAD_TOKEN: 'x' };
+  const disconnect = (channel: string) => bulkhead(['channels', 'inbox', 'disconnect', channel, '--yes'], { env });
+  t.match(await disconnect('c1'), { code: 0, stdout: 'disconnected Desk' });
+  t.same(disconnected, ['/api/installations/i1/channels/c1']);
+  t.match(await disconnect('Desk'), { code: 1, stderr: 'inbox has several channels of this name; pass an id: Desk.' });
+  t.match(await disconnect('Till'), { code: 1, stderr: 'inbox has no channel with this id or name: Till.' });
+});
+
 t.test('with --json an invalid command line is JSON too', async (t) => {
   const refusals = {
     'tokens --json --nope': /^unknown option '--nope'/,

@@ -2,7 +2,7 @@
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
-import { requireInstallation } from '../lookup.ts';
+import { requireByIdOrName, requireInstallation } from '../lookup.ts';
 import type { Rest } from '../rest.ts';
 import type { Agent, Channel, Installation } from '../rest-types.ts';
 import { askToConfirm } from '../terminal-prompts.ts';
@@ -100,13 +100,9 @@ function printAddress({ output }: Context, channel: Channel): Channel {
 const findAgent = async (rest: Rest, wanted: string): Promise<Agent | undefined> =>
   (await rest.getAll<Agent>('/agents')).find(({ id }) => id === wanted);
 
-function requireChannel({ slug, channels: connected }: Installation, wanted: string): Channel {
-  const found = connected.filter(({ id, name }) => id === wanted || name === wanted);
-  const [channel] = found;
-  if (channel && found.length === 1) return channel;
-  const [code, why] =
-    found.length === 0
-      ? ['not_found', 'has no channel with this id or name']
-      : ['ambiguous', 'has several channels of this name; pass an id'];
-  throw new CommandError(code, `${slug} ${why}: ${toOneLine(wanted)}. See: bulkhead channels ${slug}`);
-}
+const requireChannel = ({ slug, channels: connected }: Installation, wanted: string): Channel =>
+  requireByIdOrName(connected, wanted, {
+    missing: `${slug} has no channel with this id or name`,
+    ambiguous: `${slug} has several channels of this name; pass an id`,
+    list: `bulkhead channels ${slug}`,
+  });

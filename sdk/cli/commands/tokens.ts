@@ -1,6 +1,7 @@
 /** `bulkhead tokens`: lists, renames and revokes the account's tokens. */
 import type { Command } from '../command.ts';
 import { CommandError } from '../failure.ts';
+import { requireByIdOrName } from '../lookup.ts';
 import type { Rest } from '../rest.ts';
 import type { Token } from '../rest-types.ts';
 
@@ -47,15 +48,9 @@ async function rename(rest: Rest, { id }: Token, name: string, output: { printLi
 const describe = ({ id, name, scopes, lastUsedAt, expiresAt, current }: Token): string =>
   `${id}  ${name}${current ? ' (this one)' : ''}, ${scopes ? `only ${scopes.join(' and ')}, ` : ''}used ${lastUsedAt ?? 'never'}, expires ${expiresAt}`;
 
-function requireToken(all: readonly Token[], wanted: string): Token {
-  // An id first: another token may have it as its name.
-  const withId = all.filter(({ id }) => id === wanted);
-  const found = withId.length > 0 ? withId : all.filter(({ name }) => name === wanted);
-  const [token] = found;
-  if (token && found.length === 1) return token;
-  const [code, why] =
-    found.length === 0
-      ? ['not_found', 'You have no token with this id or name']
-      : ['ambiguous', 'Several tokens have this name; pass an id'];
-  throw new CommandError(code, `${why}: ${wanted}. See: bulkhead tokens`);
-}
+const requireToken = (all: readonly Token[], wanted: string): Token =>
+  requireByIdOrName(all, wanted, {
+    missing: 'You have no token with this id or name',
+    ambiguous: 'Several tokens have this name; pass an id',
+    list: 'bulkhead tokens',
+  });
