@@ -26,7 +26,7 @@ export function parseMarkdown(text: string): MarkdownTree | null {
   if (countCellsMax(text) > NODES_MAX) return null;
   try {
     const parsed = processor.parse(text);
-    if (countRepeatedCharsMax(parsed) > REPEATED_MAX_CHARS) return null;
+    if (countRepeatedChars(parsed) > REPEATED_MAX_CHARS) return null;
     const tree: MarkdownTree = processor.runSync(parsed);
     return checkTree(tree, 0, { nodes: 0 }) ? tree : null;
   } catch {
@@ -44,21 +44,27 @@ function countCellsMax(text: string): number {
 
 interface ParsedNode {
   readonly type: string;
+  /** Of a definition, and of a link by reference to it. */
+  readonly identifier?: string;
   readonly url?: string;
   readonly title?: string | null | undefined;
   readonly children?: readonly ParsedNode[];
 }
 
-/** As if each link by reference, such as `[a]`, were to the longest definition: 15,000 of them can make two gigabytes of 180 KB. */
-function countRepeatedCharsMax(parsed: ParsedNode): number {
-  let [references, longest] = [0, 0];
-  const visit = ({ type, url = '', title, children = [] }: ParsedNode): void => {
-    if (type === 'linkReference' || type === 'imageReference') references += 1;
-    if (type === 'definition') longest = Math.max(longest, url.length + (title ?? '').length);
+/** Of all links and images by reference, such as `[a]`: 15,000 of them can make two gigabytes of 180 KB. */
+function countRepeatedChars(parsed: ParsedNode): number {
+  const lengths = new Map<string, number>();
+  const references: string[] = [];
+  const visit = ({ type, identifier = '', url = '', title, children = [] }: ParsedNode): void => {
+    // As remark-rehype compares them.
+    const name = identifier.toUpperCase();
+    if (type === 'linkReference' || type === 'imageReference') references.push(name);
+    // The first definition of a name wins.
+    if (type === 'definition' && !lengths.has(name)) lengths.set(name, url.length + (title ?? '').length);
     for (const child of children) visit(child);
   };
   visit(parsed);
-  return references * longest;
+  return references.reduce((sum, name) => sum + (lengths.get(name) ?? 0), 0);
 }
 
 /** Counts the nodes, turns HTML into text, and escapes what a character reference such as `&#x202E;` hides from the check of a publish. */

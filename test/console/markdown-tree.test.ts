@@ -19,3 +19,18 @@ t.test('a readme with many links to common definitions is formatted', async (t) 
   const tree = parseMarkdown(repeatDefinition(200, 2_000));
   t.equal(JSON.stringify(tree).split('"tagName":"a"').length - 1, 2_000);
 });
+
+t.test('a readme whose long definition is used once, beside many short ones, is formatted', async (t) => {
+  const logo = `[logo]: data:image/png;base64,${'A'.repeat(20_000)}`;
+  const tree = parseMarkdown(`![logo]\n\n${'[Docs] [b]\n'.repeat(105)}\n${logo}\n[docs]: /docs\n[b]: /b`);
+  const formatted = JSON.stringify(tree);
+  t.equal(formatted.split('"tagName":"a"').length - 1, 210);
+  t.equal(formatted.split('"tagName":"img"').length - 1, 1);
+});
+
+t.test('of definitions with one name, the first counts', async (t) => {
+  const [short, long] = ['[a]: /x', `[A]: /${'x'.repeat(10_000)}`];
+  const links = '[a]\n'.repeat(1_000);
+  t.equal(parseMarkdown(`${long}\n${short}\n\n${links}`), null);
+  t.ok(parseMarkdown(`${short}\n${long}\n\n${links}`));
+});
