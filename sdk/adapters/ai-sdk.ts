@@ -102,8 +102,14 @@ export function bulkhead(session: Session, options: AdapterOptions = {}): Langua
     async wrapStream({ doStream, params, model }) {
       const request = findRequest(params);
       const result = await request.answer.attempt(doStream);
-      const ask = async (again: JudgedRequest) =>
-        (await again.answer.attempt(() => model.doStream(again.params))).stream;
+      const ask = async ({ answer, params: again }: JudgedRequest, cancelled: AbortSignal) => {
+        const abortSignal = again.abortSignal ? AbortSignal.any([again.abortSignal, cancelled]) : cancelled;
+        const { stream } = await answer.attempt(async () => {
+          abortSignal.throwIfAborted();
+          return model.doStream({ ...again, abortSignal });
+        });
+        return stream;
+      };
       return { ...result, stream: judgeStream(result.stream, request, ask) };
     },
   };
@@ -363,16 +369,17 @@ async function endAnswer(answer: JudgedAnswer, { finishReason }: Finished): Prom
 function judgeStream(
   stream: ReadableStream<StreamPart>,
   request: JudgedRequest,
-  ask: (request: JudgedRequest) => Promise<ReadableStream<StreamPart>>,
+  ask: (request: JudgedRequest, cancelled: AbortSignal) => Promise<ReadableStream<StreamPart>>,
 ): ReadableStream<StreamPart> {
   let reader = stream.getReader();
-  let isCancelled = false;
+  const cancellation = new AbortController();
   async function* judge(): AsyncGenerator<StreamPart> {
     let refused = yield* judgeParts(reader, request, null);
     for (let again = request; refused; ) {
       again = await again.prepareAgain();
-      reader = (await ask(again)).getReader();
-      if (isCancelled) await endParts(reader);
+      reader = (await ask(again, cancellation.signal)).getReader();
+      // Some models ignore the abort.
+      if (cancellation.signal.aborted) await endParts(reader);
       refused = yield* judgeParts(reader, again, refused);
     }
   }
@@ -384,7 +391,7 @@ function judgeStream(
       else controller.enqueue(value);
     },
     async cancel(reason) {
-      isCancelled = true;
+      cancellation.abort(reason);
       // Before the generator is ended, which may wait for the model's next part.
       await endParts(reader, reason);
       await judged.return(undefined);

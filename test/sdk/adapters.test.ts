@@ -1349,28 +1349,82 @@ t.test(
   },
 );
 
+/** What the AI SDK asks a model that calls `oven`, which plugins refuse. */
+const HEAT_IT = {
+  prompt: [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'Heat it' }] }],
+  tools: [{ type: 'function' as const, name: 'oven', inputSchema: OVEN }],
+};
+const overheat = (response: ServerResponse, asked: Asked): void =>
+  sendCalls(response, asked, [{ name: 'oven', args: { degrees: 300 }, id: 'c1' }]);
+
+async function readToEnd(reader: ReadableStreamDefaultReader<unknown>): Promise<void> {
+  while (!(await reader.read()).done);
+}
+
 t.test('ai-sdk: a stream that is cancelled while the model is asked again closes that request', async (t) => {
   const server = await startModelServer(t);
   const asked = Promise.withResolvers<ServerResponse>();
-  server.answers = [
-    (response, asked) => sendCalls(response, asked, [{ name: 'oven', args: { degrees: 300 }, id: 'c1' }]),
-    (response) => asked.resolve(response),
-  ];
+  server.answers = [overheat, (response) => asked.resolve(response), reply('It stays cold.')];
   const session = await open('baker');
   const { model } = await askAiSdk({ session, modelUrl: server.url });
-  const prompt = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'Heat it' }] }];
-  const tools = [{ type: 'function' as const, name: 'oven', inputSchema: OVEN }];
-  const reader = (await model.doStream({ prompt, tools })).stream.getReader();
-  const reading = (async () => {
-    while (!(await reader.read()).done);
-  })();
-  const response = await asked.promise;
-  const closed = once(response, 'close');
-  const cancelled = reader.cancel();
-  // The model thinks, and sends no part yet.
-  stream(response).flushHeaders();
-  await Promise.all([closed, cancelled, reading]);
+  const reader = (await model.doStream(HEAT_IT)).stream.getReader();
+  const reading = readToEnd(reader);
+  // The model sends not even headers.
+  const closed = once(await asked.promise, 'close');
+  await Promise.all([closed, reader.cancel(), reading]);
+  await model.doGenerate(HEAT_IT);
+  t.match((await session.turns()).items, [{ state: 'ended' }], 'the same message can be asked again');
+  t.match(await readTranscript(session), ['user: Heat it', /too hot/, /too hot/, 'assistant: It stays cold.']);
 });
+
+t.test('ai-sdk: a stream that is cancelled while plugins prepare the second request does not make it', async (t) => {
+  const server = await startModelServer(t);
+  server.answers = [overheat, reply('It stays cold.')];
+  const preparing = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<void>();
+  const holdSecondPrompt: typeof fetch = async (input, init) => {
+    if (String(input).endsWith('/prompt') && server.asked.length > 0) {
+      preparing.resolve();
+      await held.promise;
+    }
+    return fetch(input, init);
+  };
+  const session = await open('baker', holdSecondPrompt);
+  const { model } = await askAiSdk({ session, modelUrl: server.url });
+  const reader = (await model.doStream(HEAT_IT)).stream.getReader();
+  const reading = readToEnd(reader);
+  await preparing.promise;
+  const cancelled = reader.cancel();
+  held.resolve();
+  await Promise.all([cancelled, reading]);
+  t.equal(server.asked.length, 1);
+  await model.doGenerate(HEAT_IT);
+  t.match((await session.turns()).items, [{ state: 'ended' }], 'the same message can be asked again');
+  t.match(await readTranscript(session), ['user: Heat it', /too hot/, /too hot/, 'assistant: It stays cold.']);
+});
+
+t.test(
+  'ai-sdk: a cancelled stream closes the second request of a model that ignores aborts at its headers',
+  async (t) => {
+    const server = await startModelServer(t);
+    const asked = Promise.withResolvers<ServerResponse>();
+    server.answers = [overheat, (response) => asked.resolve(response)];
+    const provider = createOpenAICompatible({
+      name: 'local',
+      baseURL: server.url,
+      fetch: (input, init) => fetch(input, { ...init, signal: null }),
+    });
+    const middleware = aiSdk.bulkhead(await open('baker'));
+    const model = wrapLanguageModel({ model: provider('m'), middleware });
+    const reader = (await model.doStream(HEAT_IT)).stream.getReader();
+    const reading = readToEnd(reader);
+    const response = await asked.promise;
+    const closed = once(response, 'close');
+    const cancelled = reader.cancel();
+    stream(response).flushHeaders();
+    await Promise.all([closed, cancelled, reading]);
+  },
+);
 
 /** Answers that break off after a word. The second one only for a framework that misses the reason to finish. */
 const breakOff = (end: string) => (response: ServerResponse) => {
