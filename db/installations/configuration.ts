@@ -1,6 +1,7 @@
 /** Validates settings and secrets against a version's manifest, and saves settings. */
 import type { ClientBase } from 'pg';
 import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
+import { getOwn } from '../../sdk/contract/get-own.ts';
 import {
   FIELDS_MAX,
   findMissingConfiguration,
@@ -95,7 +96,7 @@ async function limitSecrets(tx: Queryable, installationId: string): Promise<stri
 }
 
 function validateSetting(manifest: Manifest, name: string, value: string | null): string | null {
-  const row = Object.hasOwn(manifest.settings, name) ? manifest.settings[name] : undefined;
+  const row = getOwn(manifest.settings, name);
   if (!row) return `is not known${describeNames(Object.keys(manifest.settings))}`;
   if (value === null) return null;
   if (value.length > SETTING_MAX_CHARS) return `must be at most ${SETTING_MAX_CHARS} characters`;

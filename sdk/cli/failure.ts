@@ -1,6 +1,7 @@
 /** Maps every error of a command to a code, a message and an exit code. */
 import { tmpdir } from 'node:os';
 import { formatLocation, type ProblemLocation } from '../contract/errors.ts';
+import { getOwn } from '../contract/get-own.ts';
 import { isDiskFull } from '../files/disk-full.ts';
 import { BulkheadError, ConnectionLostError, isOutage, readErrorCode } from '../session/transport.ts';
 import type { Paint } from './output.ts';
@@ -75,7 +76,7 @@ const EXITS: Readonly<Record<string, ExitName>> = {
   rate_limited: 'unavailable',
 };
 /** The service chooses the code, which may be the name of a member of every object. */
-const findExit = (code: string): ExitName => (Object.hasOwn(EXITS, code) ? EXITS[code] : undefined) ?? 'failed';
+const findExit = (code: string): ExitName => getOwn(EXITS, code) ?? 'failed';
 /** Hints for the next command line. The service cannot give them, because it does not know the command. */
 const HINTS: Readonly<Record<string, string>> = {
   slug_taken: 'Pass it with `--slug`.',
@@ -157,7 +158,7 @@ export function describeSessionApiRefusal(
 
 function describeProblem(code: string, message: string): string {
   if (findExit(code) === 'unavailable' && ADVISES_REPEAT.test(message)) return message;
-  const hint = Object.hasOwn(HINTS, code) ? HINTS[code] : undefined;
+  const hint = getOwn(HINTS, code);
   return hint === undefined ? message : `${message.replace(/(?<![.!?])$/, '.')} ${hint}`;
 }
 

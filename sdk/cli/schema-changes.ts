@@ -3,6 +3,7 @@
  * that fitted before may be refused.
  */
 import { isDeepStrictEqual } from 'node:util';
+import { getOwn } from '../contract/get-own.ts';
 import { isRecord } from '../contract/is-record.ts';
 import { checkedKeywords } from '../contract/schema-keywords.ts';
 
@@ -41,7 +42,7 @@ function toSchema(value: unknown): Schema | null {
 }
 
 function compareKeyword(keyword: string, old: Schema, now: Schema, parent: string): SchemaChange[] {
-  const [before, after] = [own(old, keyword), own(now, keyword)];
+  const [before, after] = [getOwn(old, keyword), getOwn(now, keyword)];
   if (!checkedKeywords.has(keyword) || isDeepStrictEqual(before, after)) return [];
   const at = `${parent}/${keyword}`;
   switch (keyword) {
@@ -149,4 +150,3 @@ const isLess = (one: unknown, other: unknown): boolean =>
   typeof one === 'number' && typeof other === 'number' && one < other;
 const toRecord = (value: unknown): Schema => (isRecord(value) ? value : {});
 const toList = (value: unknown): readonly unknown[] | null => (Array.isArray(value) ? value : null);
-const own = (schema: Schema, name: string): unknown => (Object.hasOwn(schema, name) ? schema[name] : undefined);

@@ -1,4 +1,5 @@
 /** Derives from the protocol rows what a capability allows: valid names, granted host calls and catalog sentences. */
+import { getOwn } from './get-own.ts';
 import {
   capabilities,
   events,
@@ -25,9 +26,6 @@ export const REMEMBERED_SECRETS_MAX = 128;
 /** `secrets.<name>`, or `secrets.<name>:<use>` where the plugin gets a handle. */
 const SECRET = /^secrets\.([\w-]+)(?::(.+))?$/;
 const HTTP_USE = 'http:';
-
-const getOwn = <T extends object>(table: T, key: string): T[keyof T] | undefined =>
-  Object.hasOwn(table, key) ? table[key as keyof T] : undefined;
 
 /** Returns why frontmatter may not declare this capability, as a sentence; null: it may. */
 export function findCapabilityFault(capability: string): string | null {

@@ -1,6 +1,7 @@
 /** The schema of the frontmatter in a package's `readme.md`, and the configuration it asks of an installation. */
 import { z } from 'zod';
 import { findCapabilityFault, findMissingCapabilities, findSecretUseFault } from './capabilities.ts';
+import { getOwn } from './get-own.ts';
 import { surfaceName } from './payloads.ts';
 import { describeHiddenCharacter, type TextShape } from './visible-text.ts';
 
@@ -122,7 +123,7 @@ export const placeFields = <Row>(fields: Readonly<Record<string, Row>>): Record<
  */
 export function resolveSettings(manifest: Manifest, stored: Readonly<Record<string, string>>): Record<string, string> {
   const values = Object.entries(manifest.settings).flatMap(([name, row]): [string, string][] => {
-    const value = Object.hasOwn(stored, name) ? stored[name] : undefined;
+    const value = getOwn(stored, name);
     if (value !== undefined && (!row.enum || row.enum.includes(value))) return [[name, value]];
     return row.default === undefined ? [] : [[name, row.default]];
   });

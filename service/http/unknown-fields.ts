@@ -3,6 +3,7 @@ import { closest, distance } from 'fastest-levenshtein';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
+import { getOwn } from '../../sdk/contract/get-own.ts';
 import { createBadRequest, LOCATIONS_MAX } from './errors.ts';
 
 /** Maximum number of edits between a misspelt name and its suggestion. */
@@ -80,7 +81,7 @@ function findRepeated(schema: Schema | undefined, query: unknown): readonly Prob
   const def = (schema as z.core.$ZodTypes | undefined)?._zod.def;
   if (def?.type !== 'object') return [];
   return Object.entries(query ?? {}).flatMap(([field, values]) => {
-    const parameter = Object.hasOwn(def.shape, field) ? def.shape[field] : undefined;
+    const parameter = getOwn(def.shape, field);
     if (parameter === undefined || !Array.isArray(values)) return [];
     const isOnce = !z.core.safeParse(parameter, values).success && z.core.safeParse(parameter, values[0]).success;
     return isOnce ? [{ field, message: 'must be given once' }] : [];

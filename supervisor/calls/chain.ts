@@ -7,6 +7,7 @@ import { z } from 'zod';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { describeCancel } from '../../sdk/contract/errors.ts';
 import { describeFieldFault, locateFault } from '../../sdk/contract/field-faults.ts';
+import { getOwn } from '../../sdk/contract/get-own.ts';
 import { isRecord } from '../../sdk/contract/is-record.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { REASON_MAX_CHARS } from '../../sdk/contract/payloads.ts';
@@ -240,7 +241,7 @@ function applyPatch(hook: HookName, context: Fields, answer: unknown): Applied {
   for (const [key, value] of Object.entries(answer)) {
     if (value === undefined || ADDED_FIELDS.has(key)) continue;
     const whole = patchable.get(key);
-    const present = Object.hasOwn(next, key) ? next[key] : undefined;
+    const present = getOwn(next, key);
     const merged = whole ? checkValue(whole, value) : mergeGroup(patchable, key, present, value);
     if (!merged.ok) {
       const hint = cancellable && key === 'cancel' ? '; to cancel the operation, call ctx.cancel(reason)' : '';

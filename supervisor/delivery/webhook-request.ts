@@ -1,5 +1,6 @@
 /** Builds the webhook request that `channel.receive` and `channel.handshake` get. */
 import type { ClaimedDelivery } from '../../db/channels/delivery-queue.ts';
+import { getOwn } from '../../sdk/contract/get-own.ts';
 import { withoutSessions } from '../../service/http/console-requests.ts';
 
 type ReceivedRequest = Pick<
@@ -17,7 +18,7 @@ export function toRequest(delivery: ReceivedRequest): Record<string, unknown> {
   const rawHeaders = withoutSessions(delivery.headers);
   for (const [name, value] of rawHeaders) {
     const key = name.toLowerCase();
-    const before = Object.hasOwn(headers, key) ? headers[key] : undefined;
+    const before = getOwn(headers, key);
     // Defines an own property even for the name `__proto__`.
     const joined = before === undefined ? value : `${before}, ${value}`;
     Object.defineProperty(headers, key, { value: joined, enumerable: true, configurable: true, writable: true });

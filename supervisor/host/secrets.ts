@@ -4,6 +4,7 @@ import { readSecret, type SecretKeys } from '../../db/files/secrets.ts';
 import type { InstalledPlugin } from '../../db/installations/account-plugins.ts';
 import { verifySignature } from '../../sandbox-child/webhook-signatures.ts';
 import { limitSecretUses } from '../../sdk/contract/capabilities.ts';
+import { getOwn } from '../../sdk/contract/get-own.ts';
 import type { SecretMasks } from '../records/secret-mask.ts';
 import { Refusal } from './call-checks.ts';
 import { HostError, type HostHandlers } from './host-call.ts';
@@ -55,7 +56,7 @@ export class Secrets {
       installationId,
       names,
       read: async (name) => {
-        const declared = Object.hasOwn(secretUses, name) ? secretUses[name] : undefined;
+        const declared = getOwn(secretUses, name);
         if (declared === undefined) return null;
         const secret = await readSecret(this.#pool, this.#keys, installationId, name);
         if (secret === null) return null;

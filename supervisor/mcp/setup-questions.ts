@@ -17,6 +17,7 @@ import { notifyInstallationChanged } from '../../db/postgres/notifications.ts';
 import { inTransaction } from '../../db/postgres/pool.ts';
 import { isStorable, UNSTORABLE } from '../../db/postgres/storable-json.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
+import { getOwn } from '../../sdk/contract/get-own.ts';
 import { findMissingConfiguration, type Manifest, SETTING_MAX_CHARS } from '../../sdk/contract/manifest.ts';
 import type { Caller } from '../../service/identity/caller.ts';
 import { isAllowed, REST_SCOPES } from '../../service/identity/scopes.ts';
@@ -300,7 +301,7 @@ function describeForm(manifest: Manifest, names: readonly string[]): ElicitReque
 /** The answer's values of these settings. Other fields are ignored. @throws Problem `bad_request` that names the fields without a text */
 function readSettings(answer: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, string> {
   const values = names.flatMap((name): [string, string][] => {
-    const value = Object.hasOwn(answer, name) ? answer[name] : undefined;
+    const value = getOwn(answer, name);
     return typeof value === 'string' && value !== '' ? [[name, value]] : [];
   });
   const lacking = names.filter((name) => !values.some(([given]) => given === name));

@@ -1,4 +1,5 @@
 /** `bulkhead channels`: the channels of an installation, with the addresses for their vendors. */
+import { getOwn } from '../../contract/get-own.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
 import { CommandError } from '../failure.ts';
@@ -35,7 +36,7 @@ export const channels: Command = {
     const rest = await context.getRest();
     const installation = await requireInstallation(rest, plugin);
     if (action === 'list') return listChannels(context, installation);
-    const perform = Object.hasOwn(actions, action) ? actions[action] : undefined;
+    const perform = getOwn(actions, action);
     if (!perform) {
       const known = ['list', ...Object.keys(actions)].join(', ');
       throw new CommandError('usage', `“${toOneLine(action)}” is not an action. Known: ${known}.`);

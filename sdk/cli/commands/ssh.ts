@@ -1,6 +1,7 @@
 /** `bulkhead ssh`: the account's own SSH hosts, on which its agents run commands. */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import { getOwn } from '../../contract/get-own.ts';
 import type { OwnSshHost, Page, SshTest } from '../../session/api-types.ts';
 import type { Command, ParsedArgs } from '../command.ts';
 import type { Context } from '../context.ts';
@@ -38,7 +39,7 @@ export const ssh: Command = {
     const [action = 'list', id] = args.positional;
     const hosts = await openHosts(context);
     if (action === 'list') return listHosts(context, hosts);
-    const perform = Object.hasOwn(actions, action) ? actions[action] : undefined;
+    const perform = getOwn(actions, action);
     if (!perform) {
       const known = ['list', ...Object.keys(actions)].join(', ');
       throw new CommandError('usage', `“${toOneLine(action)}” is not an action. Known: ${known}.`);

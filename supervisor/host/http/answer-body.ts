@@ -1,6 +1,7 @@
 /** Decodes the body of a response, and reads it with a limit on the decoded size. */
 import { pipeline, type Readable } from 'node:stream';
 import { createGunzip, createInflate, type Gunzip, type Inflate } from 'node:zlib';
+import { getOwn } from '../../../sdk/contract/get-own.ts';
 import { KIB } from '../../../sdk/contract/limits.ts';
 import { hostCalls } from '../../../sdk/contract/protocol.ts';
 import { HostError } from '../host-call.ts';
@@ -64,7 +65,7 @@ const contentType = (headers: Headers): string => headers['content-type'] ?? 'te
 export function decodeBody(stream: Readable, encoding: string): Readable {
   const coding = encoding.trim().toLowerCase();
   if (coding === '' || coding === 'identity') return stream;
-  const make = Object.hasOwn(decoders, coding) ? decoders[coding as Coding] : undefined;
+  const make = getOwn(decoders, coding);
   // A list of several encodings is refused: each one could multiply the size, and ordinary servers use one.
   // Without its name, in which a server could show the plugin a secret that it repeats.
   if (!make) throw new HostError('the response has a content-encoding that is not understood; gzip and deflate are');
