@@ -4,7 +4,7 @@ import { Problem, type ProblemLocation } from '../../sdk/contract/errors.ts';
 import { getOwn } from '../../sdk/contract/get-own.ts';
 import {
   FIELDS_MAX,
-  findMissingConfiguration,
+  listMissingFields,
   type Manifest,
   SECRET_MAX_CHARS,
   SETTING_MAX_CHARS,
@@ -120,12 +120,8 @@ export function labelMissingConfiguration(
   settings: Stored['settings'],
   secretNames: Stored['secretNames'],
 ): string {
-  const missing = findMissingConfiguration(manifest, settings, secretNames);
-  return missing
-    .map((name) => {
-      const label = (manifest.settings[name] ?? manifest.secrets[name])?.label ?? name;
-      return label === name ? name : `${label} (${name})`;
-    })
+  return listMissingFields(manifest, settings, secretNames)
+    .map(([name, { label = name }]) => (label === name ? name : `${label} (${name})`))
     .join(', ');
 }
 

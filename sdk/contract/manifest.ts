@@ -140,20 +140,24 @@ export const listSecretCapabilities = ({ secrets }: Manifest, only?: string): st
     .filter(([name]) => only === undefined || name === only)
     .flatMap(([name, { use }]) => (use ? use.map((one) => `secrets.${name}:${one}`) : [`secrets.${name}`]));
 
-/** The names of required settings and secrets without a value. Empty when the installation can run. */
-export function findMissingConfiguration(
+/** Lists required settings and secrets without a value. A setting and a secret may have the same name. */
+export function listMissingFields(
   manifest: Manifest,
   stored: Readonly<Record<string, string>>,
   secretNames: readonly string[],
-): string[] {
+): [name: string, row: { readonly label?: string | undefined }][] {
   const values = resolveSettings(manifest, stored);
   // A setting may be named like a member of every object, such as `constructor`.
   const hasValue = (name: string): boolean => Object.hasOwn(values, name) && values[name] !== '';
   return [
     ...listFields(manifest.settings).filter(([name, row]) => row.required && !hasValue(name)),
     ...listFields(manifest.secrets).filter(([name, row]) => row.required && !secretNames.includes(name)),
-  ].map(([name]) => name);
+  ];
 }
+
+/** The names of required settings and secrets without a value. Empty when the installation can run. */
+export const findMissingConfiguration = (...values: Parameters<typeof listMissingFields>): string[] =>
+  listMissingFields(...values).map(([name]) => name);
 
 /** The names of a version's settings, and of all that a new installation needs to run. */
 export const nameFields = (manifest: Manifest): { settings: string[]; requiredFields: string[] } => ({
