@@ -31,7 +31,7 @@ const TODO = `id, title, notes, due_at AS "dueAt", assignee_agent_id AS "assigne
 export const findTodo = (pool: Pool, { accountId, todoId }: TodoKey): Promise<TodoRow | null> =>
   findRow(pool, `SELECT ${TODO} FROM todos WHERE account_id = $1 AND id = $2`, [accountId, todoId]);
 
-/** @returns null: the account has `maxTodos` to-dos, or one with this id @throws Problem `quota_exceeded` */
+/** @returns null: the account has `maxTodos` to-dos @throws Problem `quota_exceeded` */
 export const insertTodo = (
   pool: WritingPool,
   { accountId, todoId }: TodoKey,
@@ -44,7 +44,7 @@ export const insertTodo = (
       tx,
       `INSERT INTO todos (account_id, id, title, notes, due_at, assignee_agent_id, digest, created_by)
        SELECT $1, $2, $3, $4, $5, $6, $7, $8 WHERE (SELECT count(*) FROM todos WHERE account_id = $1) < $9
-       ON CONFLICT DO NOTHING RETURNING ${TODO}`,
+       RETURNING ${TODO}`,
       [accountId, todoId, title, notes, dueAt, assigneeAgentId, digest, createdBy, maxTodos],
     );
   }).catch(throwQuotaProblem);

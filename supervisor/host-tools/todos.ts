@@ -42,26 +42,19 @@ export function createTodo(
   const key = { accountId: session.accountId, todoId };
   const digest = digestOf([fields.title, fields.notes, fields.dueAt, fields.assigneeAgentId]);
   return lockTodo(services, key, async (writes) => {
-    const known = await findCreated(services, key, digest);
-    if (known) return known;
+    // Of an earlier request with this id.
+    const known = await findTodo(services.pool, key);
+    if (known && known.digest !== digest) throw createReusedProblem('a to-do');
+    if (known) return describeTodo(known);
     const { todo } = await runTodoHook(services, session, 'todoCreate', { todo: fields }, trigger);
     await services.faultPoint('todo.judged');
     const kept = { digest, createdBy: session.agentId, maxTodos: TODOS_MAX };
     const made = await insertTodo(writes, key, todo, kept);
     await services.faultPoint('todo.written');
-    if (made) return describeTodo(made);
-    // Another supervisor may have added it meanwhile.
-    const other = await findCreated(services, key, digest);
-    if (other) return other;
-    throw new Problem('too_many', `The account has ${TODOS_MAX} to-dos. Delete some, such as those that are done.`);
+    if (!made)
+      throw new Problem('too_many', `The account has ${TODOS_MAX} to-dos. Delete some, such as those that are done.`);
+    return describeTodo(made);
   });
-}
-
-/** The to-do of an earlier request with this id. @throws Problem `id_reused` if that request was another one */
-async function findCreated({ pool }: SessionServices, key: TodoKey, digest: string): Promise<TodoAnswer | null> {
-  const known = await findTodo(pool, key);
-  if (known && known.digest !== digest) throw createReusedProblem('a to-do');
-  return known && describeTodo(known);
 }
 
 /** @throws Problem `cancelled`, `not_found`, `quota_exceeded` */

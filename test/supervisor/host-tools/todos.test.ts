@@ -12,8 +12,7 @@ import {
   startSupervisorFixture,
 } from '../supervisor-fixture.ts';
 
-const during = new DuringSteps();
-const shared = await startSupervisorFixture(t, { faultPoint: during.faultPoint });
+const shared = await startSupervisorFixture(t);
 
 const POLICY = `
   const note = (hook) => (ctx) => {
@@ -280,29 +279,6 @@ t.test('a supervisor that no longer owns the account writes no change that it ha
     await changeEpoch(-1);
   }
   t.match((await fixture.call('GET', todos)).body.items, [{ title: 'Milk' }]);
-});
-
-soakTest(t, 'two supervisors that create the same to-do at once answer the same', async (t) => {
-  const fixture = shared.withNewAccount();
-  const session = await startSession(fixture);
-  const create = (id: string, title: string) =>
-    fixture.call('POST', `/sessions/${session}/todos`, { id, title, trigger: 'user' });
-  t.equal((await create('a', 'bread')).status, 201);
-  for (const [id, title, answer] of [
-    ['b', 'bread', { status: 201, body: { id: 'b', title: 'bread' } }],
-    ['c', 'rolls', { status: 409, body: { code: 'id_reused' } }],
-  ] as const) {
-    // As the other supervisor writes it.
-    during.set('todo.judged', async () => {
-      await fixture.pool.query(
-        `INSERT INTO todos (account_id, id, digest, title, notes, created_by)
-         SELECT todos.account_id, $2, digest, title, notes, created_by FROM todos JOIN sessions s USING (account_id)
-          WHERE s.id = $1 AND todos.id = 'a'`,
-        [session, id],
-      );
-    });
-    t.match(await create(id, title), answer);
-  }
 });
 
 t.test('an account has a limited number of to-dos', async (t) => {
