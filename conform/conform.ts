@@ -44,10 +44,14 @@ const { values: flags, positionals } = parseArgs({
   },
   allowPositionals: true,
 });
-const [url, token] = positionals;
+const [url, token] = positionals.map((given) => given.trim());
+/** What `fetch` refuses in a header, with an error that quotes the header. */
+const UNSENDABLE = /[^\t\x20-\x7e\x80-\xff]/;
 
 if (flags.help) console.log(HELP);
 else if (url === undefined || token === undefined) fail(`Give the address and a token.\n\n${HELP}`);
+else if (UNSENDABLE.test(token) || UNSENDABLE.test(flags.other ?? ''))
+  fail('A token has a line break or another character that no token has. Check that it was copied whole and alone.');
 else await check(url.replace(/\/$/, ''), token);
 
 async function check(rest: string, token: string): Promise<void> {

@@ -117,6 +117,14 @@ t.test('one that cannot begin says what to do', async (t) => {
   t.match(await conform(), { code: 2, stderr: /^Give the address and a token/ });
   t.match(await conform(url, 'x'), { code: 2, stderr: /^No deployment answers at http/ });
   t.match(await conform(url, 'x', '--only', 'no such words'), { code: 2, stderr: /^No row contains “no such words”/ });
+  for (const given of [
+    [url, 'bh\nsecret'],
+    [url, 'x', '--other', 'bh\nsecret'],
+  ]) {
+    const refused = await conform(...given);
+    t.match(refused, { code: 2, stderr: /^A token has a line break/ });
+    t.notMatch(refused.stderr, 'secret');
+  }
   const { url: page } = await shareService();
   t.match(await conform(page, 'x'), { code: 2, stderr: /GET \/sign-in gave 404 .* ends in \/api/ });
 });
