@@ -64,9 +64,17 @@ try {
     (results) => results.forEach(report),
   );
 } finally {
-  await run.end();
+  reportStrays(await run.end());
 }
 summarize();
+
+/** They count as a check of their own: nothing says which file has left them. */
+function reportStrays(strays: readonly string[]): void {
+  if (strays.length === 0) return;
+  const failures = strays.map((command) => `left running: ${command}`);
+  const none = { passed: 0, skipped: [], milliseconds: 0, processorMilliseconds: 0 };
+  report({ name: 'processes', failed: failures.length, failures, report: failures.join('\n'), ...none });
+}
 
 /** Files that an interruption has ended did not fail, and no further one may begin. */
 function untilInterrupted<T>({ name, start }: Job<T>): Job<T> {

@@ -1,10 +1,11 @@
-/** Lists the processes below a process, and which of them still run. A process is known by id and start time, since ids are reused. */
-import { readdir, readFile } from 'node:fs/promises';
+/** Lists the processes below a process, those that name a path, and which of them still run. A process is known by id and start time, since ids are reused. */
+import { readdir, readFile, readlink } from 'node:fs/promises';
 
 export interface Seen {
   readonly pid: number;
   /** In kernel ticks: with the id, the name of one process for ever. */
   readonly born: string;
+  readonly parent: number;
   readonly command: string;
 }
 
@@ -14,8 +15,22 @@ export async function processTree(root: number): Promise<Seen[]> {
   const below = (pid: number): number[] =>
     [...all].filter(([, { parent }]) => parent === pid).flatMap(([child]) => [child, ...below(child)]);
   const found = [root, ...below(root)].map(async (pid) => {
-    const born = all.get(pid)?.born;
-    return born === undefined ? null : { pid, born, command: await commandOf(pid) };
+    const stat = all.get(pid);
+    return stat && { pid, ...stat, command: await commandOf(pid) };
+  });
+  return (await Promise.all(found)).filter((seen) => seen !== undefined);
+}
+
+/** The other processes that have the path in their command, their environment or their working folder. */
+export async function processesNaming(path: string): Promise<Seen[]> {
+  const others = [...(await allProcesses())].filter(([pid]) => pid !== process.pid);
+  const found = others.map(async ([pid, stat]) => {
+    const [command, environment, folder] = await Promise.all([
+      commandOf(pid),
+      readFile(`/proc/${pid}/environ`, 'latin1').catch(() => ''),
+      readlink(`/proc/${pid}/cwd`).catch(() => ''),
+    ]);
+    return [command, environment, folder].some((text) => text.includes(path)) ? { pid, ...stat, command } : null;
   });
   return (await Promise.all(found)).filter((seen) => seen !== null);
 }

@@ -1,5 +1,6 @@
 /** Ends a run at Ctrl-C and at SIGTERM, with all that it has started. */
-import { processTree, type Seen, stillRunning } from '../deploy/process-tree.ts';
+import { processTree, stillRunning } from '../deploy/process-tree.ts';
+import { signalAll } from './strays.ts';
 
 /**
  * Ends this process at the first SIGINT or SIGTERM, which may reach it alone, as when a CI cancels a job.
@@ -7,7 +8,7 @@ import { processTree, type Seen, stillRunning } from '../deploy/process-tree.ts'
  * @param prepared resolves with what must be removed before the end; rejects if it is removed already
  * @returns a signal that aborts when the run ends
  */
-export function endOnSignals(prepared: Promise<{ end(): Promise<void> }>): AbortSignal {
+export function endOnSignals(prepared: Promise<{ end(): Promise<unknown> }>): AbortSignal {
   const interrupted = new AbortController();
   const end = async (): Promise<void> => {
     interrupted.abort();
@@ -20,13 +21,4 @@ export function endOnSignals(prepared: Promise<{ end(): Promise<void> }>): Abort
   };
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => void end());
   return interrupted.signal;
-}
-
-function signalAll(processes: readonly Seen[], signal: NodeJS.Signals): void {
-  for (const { pid } of processes)
-    try {
-      process.kill(pid, signal);
-    } catch {
-      // It has ended.
-    }
 }

@@ -1,7 +1,6 @@
 /** Resources that all files of a run share: created before the first file, removed after the last. */
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -9,6 +8,7 @@ import { RUN_FOLDER_VARIABLE, writeChildPrograms } from './child-program.ts';
 import { removeForeignVariables } from './environment.ts';
 import { completeSearchPath, type SearchPathOptions } from './programs.ts';
 import { SERVER_VARIABLE, startTestServer } from './server.ts';
+import { endStrays } from './strays.ts';
 import { chooseTemporaryFolder } from './temporary-folder.ts';
 import { BROWSER_VARIABLE, unpackBrowser } from './unpacked-browser.ts';
 
@@ -18,6 +18,8 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
  * checkout uses them, too, if its processes find this folder in its own `node_modules`.
  */
 const COMPILE_CACHE = join(root, 'node_modules', '.cache', 'test-compile-cache');
+/** Only its owner lists it; everyone may open what they know the name of. */
+const FOLDER_MODE = 0o711;
 /** The builders of the folders that the API serves. They do nothing if the folders are up to date. */
 const SITE_BUILDERS = ['console/build-console.ts', 'docs/build-site.ts'];
 
@@ -28,8 +30,12 @@ interface PrepareOptions {
 }
 
 export interface PreparedRun {
-  /** Stops and removes what was made. Safe to call twice. */
-  end(): Promise<void>;
+  /**
+   * Stops and removes what was made, and what is left of the files. Safe to call twice.
+   *
+   * @returns the commands of processes that were left
+   */
+  end(): Promise<string[]>;
 }
 
 /**
@@ -41,9 +47,11 @@ export async function prepareRun({ isWhole, programs }: PrepareOptions): Promise
   process.env.NODE_COMPILE_CACHE = COMPILE_CACHE;
   // Finds modules by their path from the cache's folder.
   process.env.NODE_COMPILE_CACHE_PORTABLE = '1';
+  const folder = await mkdtemp(join(await chooseTemporaryFolder(), 'bulkhead-test-run-'));
+  // Some processes of tests run as another user.
+  await chmod(folder, FOLDER_MODE);
   // `tmpdir` of this process and of the test files.
-  process.env.TMPDIR = await chooseTemporaryFolder();
-  const folder = await mkdtemp(join(tmpdir(), 'bulkhead-test-run-'));
+  process.env.TMPDIR = folder;
   const starting = startTestServer();
   const parts = [
     starting,
@@ -51,10 +59,18 @@ export async function prepareRun({ isWhole, programs }: PrepareOptions): Promise
     completeSearchPath(programs),
     ...(isWhole ? [...SITE_BUILDERS.map(build), setBrowser(folder)] : []),
   ];
-  let ending: Promise<unknown> | undefined;
-  const end = async (): Promise<void> => {
-    ending ??= Promise.all([starting.then((server) => server.stop()), rm(folder, { recursive: true })]);
-    await ending;
+  const endOnce = async (): Promise<string[]> => {
+    const stopped = starting.then((server) => server.stop());
+    await stopped.catch(() => undefined);
+    const strays = await endStrays(folder, root);
+    await rm(folder, { recursive: true, force: true });
+    await stopped;
+    return strays.map(({ pid, command }) => `${pid} ${command}`);
+  };
+  let ending: Promise<string[]> | undefined;
+  const end = (): Promise<string[]> => {
+    ending ??= endOnce();
+    return ending;
   };
   try {
     await Promise.all(parts);

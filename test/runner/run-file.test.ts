@@ -1,6 +1,6 @@
 /**
- * The runner itself: what it makes of a file that fails, of the environment that it is started in, which programs it fetches,
- * and the state of the compiler that it shares with `npm run types`.
+ * The runner itself: what it makes of a file that fails, of the environment that it is started in and of processes that are left, which
+ * programs it fetches, and the state of the compiler that it shares with `npm run types`.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,9 +8,12 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import t from 'tap';
+import { stillRunning } from '../deploy/process-tree.ts';
 import { removeForeignVariables } from './environment.ts';
+import { eventually } from './eventually.ts';
 import { findWantedPrograms } from './programs.ts';
 import { checks, runTogether } from './run-file.ts';
+import { endStrays } from './strays.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const PASSES = `import t from 'tap';\nt.test('a test', async (t) => t.pass());\n`;
@@ -122,4 +125,21 @@ t.test('an interrupted run ends what it has started and removes what it has prep
     // The test file had the other end of the pipe.
     t.ok((await lines.next()).done, `${signal} ends a file that ignores Ctrl-C`);
   }
+});
+
+t.test('a process that has left the tree of its run is ended and named', async (t) => {
+  const folder = t.testdir();
+  const waits = "['-e', 'setInterval(() => undefined, 1_000)']";
+  const leaves = `
+    const stray = require('child_process').spawn(process.execPath, ${waits}, { detached: true, stdio: 'ignore' });
+    stray.unref();
+    console.log(stray.pid);
+  `;
+  const file = spawn(process.execPath, ['-e', leaves], { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] });
+  const { value: pid } = await createInterface(file.stdout)[Symbol.asyncIterator]().next();
+  await once(file, 'exit');
+  const strays = await endStrays(folder, folder, 0);
+  t.match(strays, [{ pid: Number(pid), command: / -e setInterval/ }]);
+  await eventually(async () => (await stillRunning(strays)).length === 0);
+  t.same(await endStrays(folder, folder, 0), []);
 });
