@@ -1,6 +1,7 @@
 /** Lists and measures the regular files of a workspace through open directories. */
 import { type FileHandle, lstat, opendir } from 'node:fs/promises';
 import { TIME_MAX_MS, TIME_MIN_MS } from '../../../sdk/contract/payloads.ts';
+import { HostError } from '../host-call.ts';
 import { DEPTH_MAX, listable, openDirectory, pathIn, readCode } from './anchored-paths.ts';
 
 export interface TreeFile {
@@ -18,6 +19,8 @@ interface Visitor {
   file(path: string, found: { readonly size: number; readonly mtimeMs: number }): boolean;
   /** Called for every name. Return false to stop. */
   entry(): boolean;
+  /** Called for what the service has no permission to look at: agents may be other users of the machine. */
+  denied(path: string): void;
 }
 
 interface ListBounds {
@@ -33,6 +36,7 @@ interface ListBounds {
  *
  * @param names of the directory and those above it, below the root
  * @returns null: there are more
+ * @throws HostError where the service may not look
  */
 export async function listTree(
   directory: FileHandle,
@@ -49,6 +53,9 @@ export async function listTree(
     },
     file: (path, { size, mtimeMs }) =>
       files.push({ path, sizeBytes: size, updatedAt: formatFileTime(mtimeMs) }) <= bounds.files,
+    denied: (path) => {
+      throw new HostError(`the server may not read ${path}: change its permissions, or list a directory beside it`);
+    },
   });
   return complete ? files.sort((a, b) => (a.path < b.path ? -1 : 1)) : null;
 }
@@ -57,7 +64,7 @@ export async function listTree(
 export const formatFileTime = (ms: number): string =>
   new Date(Math.min(Math.max(ms, TIME_MIN_MS), TIME_MAX_MS)).toISOString();
 
-/** Measures a workspace. Stops at `maxEntries`. */
+/** Measures a workspace. Stops at `maxEntries`. What the service may not look at has no size: one such file must not fail all writes. */
 export async function measureTree(root: FileHandle, maxEntries: number): Promise<Usage> {
   let [bytes, entries] = [0, 0];
   await walk(root, '', 0, {
@@ -66,6 +73,7 @@ export async function measureTree(root: FileHandle, maxEntries: number): Promise
       bytes += size;
       return true;
     },
+    denied: () => undefined,
   });
   return { bytes, entries };
 }
@@ -77,7 +85,7 @@ async function walk(directory: FileHandle, prefix: string, depth: number, visito
     const path = `${prefix}${found.name}`;
     if (found.isDirectory()) {
       if (depth >= DEPTH_MAX) continue;
-      const below = await unlessGone(() => openDirectory(directory, found.name));
+      const below = await look(() => openDirectory(directory, found.name), path, visitor);
       if (!below) continue;
       try {
         if (!(await walk(below, `${path}/`, depth + 1, visitor))) return false;
@@ -85,19 +93,21 @@ async function walk(directory: FileHandle, prefix: string, depth: number, visito
         await below.close();
       }
     } else if (found.isFile()) {
-      const stats = await unlessGone(() => lstat(pathIn(directory, found.name)));
+      const stats = await look(() => lstat(pathIn(directory, found.name)), path, visitor);
       if (stats?.isFile() && !visitor.file(path, stats)) return false;
     }
   }
   return true;
 }
 
-/** The file may be removed or replaced between reading its name and opening it. */
-async function unlessGone<T>(work: () => Promise<T>): Promise<T | null> {
+/** Null: it was removed or replaced between reading its name and opening it, or is denied. */
+async function look<T>(work: () => Promise<T>, path: string, { denied }: Visitor): Promise<T | null> {
   try {
     return await work();
   } catch (error) {
-    if (['ENOENT', 'ENOTDIR', 'ELOOP'].includes(readCode(error) ?? '')) return null;
-    throw error;
+    const code = readCode(error) ?? '';
+    if (code === 'EACCES') denied(path);
+    else if (!['ENOENT', 'ENOTDIR', 'ELOOP'].includes(code)) throw error;
+    return null;
   }
 }

@@ -1,7 +1,7 @@
 /** `host.workspace`: reaches only files of the account, for all contents and concurrent changes. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { readdirSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
-import { link, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import { chown, link, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -13,6 +13,7 @@ import type { HostScope } from '../../../supervisor/host/host-call.ts';
 import { formatFileTime } from '../../../supervisor/host/workspace/tree.ts';
 import { workspaceCalls } from '../../../supervisor/host/workspace/workspace.ts';
 import { Workspaces } from '../../../supervisor/host/workspace/workspaces.ts';
+import { noPluginUser, PLUGIN_USER } from '../../fixtures/foreign-user.ts';
 import { removeWithTest, type Teardown, temporaryFolder } from '../../runner/harness.ts';
 import { openFiles } from '../../runner/open-ends.ts';
 import { amount } from '../../runner/soak.ts';
@@ -54,6 +55,44 @@ t.test('files are written, listed, read and removed, with their directories', as
   await t.rejects(read('notes/2026/a.txt'), /no such file/);
   await t.rejects(workspaces.list(ACCOUNT, 'nowhere'), /no such file/);
   t.same(await readdir(join(dataDir, WORKSPACE_STAGING)), []);
+});
+
+const needsUser = { skip: process.getuid?.() === 0 && noPluginUser };
+t.test('a directory that the service may not read fails no write, and a list names it', needsUser, async (t) => {
+  const dataDir = await temporaryFolder(t);
+  // Root may read everything.
+  const user = process.getuid?.() === 0 ? { uid: PLUGIN_USER, gid: PLUGIN_USER } : {};
+  if (user.uid !== undefined) await chown(dataDir, user.uid, user.gid);
+  const script = `
+    import { chmod, mkdir, writeFile } from 'node:fs/promises';
+    import { Workspaces } from '${import.meta.resolve('../../../supervisor/host/workspace/workspaces.ts')}';
+    const workspaces = new Workspaces('${dataDir}', { bytes: 10_000, files: 20 });
+    await workspaces.write('a', 'notes/a', Buffer.from('x'), AbortSignal.timeout(60_000));
+    for (const [name, mode] of [['closed', 0o000], ['named', 0o400]]) {
+      const folder = '${dataDir}/workspaces/a/' + name;
+      await mkdir(folder);
+      await writeFile(folder + '/b', 'b');
+      await chmod(folder, mode);
+      // As after ten seconds, when it measures the files again.
+      const later = new Workspaces('${dataDir}', { bytes: 10_000, files: 20 });
+      await later.write('a', 'notes/' + name, Buffer.from('x'), AbortSignal.timeout(60_000));
+      const found = await later.list('a').catch((error) => error.message);
+      await chmod(folder, 0o700);
+      console.log(JSON.stringify([found, (await later.list('a', 'notes')).length]));
+    }`;
+  const options = { encoding: 'utf8', env: {}, ...user } as const;
+  const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], options);
+  t.same(
+    stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line)),
+    [
+      ['the server may not read closed: change its permissions, or list a directory beside it', 2],
+      ['the server may not read named/b: change its permissions, or list a directory beside it', 3],
+    ],
+    stderr,
+  );
 });
 
 t.test('the time of a file is one that an answer can hold, whatever its file system says', async (t) => {
