@@ -88,18 +88,16 @@ async function restoreArrivalOrder(tx: Transaction): Promise<void> {
 async function exchangePositions(tx: Transaction, since: string): Promise<void> {
   // The deliveries of a channel exchange their positions. None of them was attempted: they were unsettled. Those of one process
   // have ids in the order of their arrival, also if its clock went back. The ids also keep the statement from reading what waited
-  // before the outage.
+  // before the outage. Pairs of two arrays: a join on their places compares each delivery with each, because PostgreSQL takes
+  // new rows that it has not counted yet for few.
   await tx.query(
     `WITH unsettled AS (
-       SELECT id, channel_id, position,
-              row_number() OVER (PARTITION BY channel_id ORDER BY id) AS by_arrival,
-              row_number() OVER (PARTITION BY channel_id ORDER BY position) AS by_position
-         FROM deliveries
+       SELECT array_agg(id ORDER BY id) AS ids, array_agg(position ORDER BY position) AS positions FROM deliveries
         WHERE direction = 'in' AND state = 'pending' AND NOT set_aside AND attempts = 0
-          AND received_at >= $1::timestamptz AND id >= $2)
-     UPDATE deliveries d SET position = p.position
-       FROM unsettled a JOIN unsettled p ON p.channel_id = a.channel_id AND p.by_position = a.by_arrival
-      WHERE d.id = a.id AND d.position <> p.position`,
+          AND received_at >= $1::timestamptz AND id >= $2 GROUP BY channel_id)
+     UPDATE deliveries d SET position = sorted.position
+       FROM unsettled, unnest(ids, positions) AS sorted(id, position)
+      WHERE d.id = sorted.id AND d.position <> sorted.position`,
     [since, createIdAt(Math.max(0, Date.parse(since) - ID_BEFORE_ARRIVAL_MS))],
   );
 }

@@ -569,6 +569,30 @@ await soakTest(t, 'the order is restored without reading what waited before the 
   t.ok(read > 0 && read < 100, `${read} rows`);
 });
 
+t.test(
+  'the order of thousands of deliveries of one channel is restored without comparing each with each',
+  async (t) => {
+    const { pool } = await testDatabase(t);
+    const outage = Date.now() - 60_000;
+    const process = randomUUIDv7();
+    await showSpool(pool, process, outage);
+    const arrived = Array.from({ length: 2_000 }, (_, index) => {
+      const receivedAt = outage + index;
+      return { ...deliveryOf(index), id: createIdAt(receivedAt), receivedAt };
+    });
+    await insertDeliveries(pool, arrived.toReversed(), false);
+    const explained = explainPool(pool);
+    t.ok(await settleSpool(explained.pool, process));
+    const stored = await listValues(pool, 'SELECT id FROM deliveries ORDER BY position');
+    t.same(
+      stored,
+      arrived.map(({ id }) => id),
+    );
+    const leftOut = Math.max(...explained.costs.map(({ pairsLeftOut }) => pairsLeftOut));
+    t.ok(leftOut < arrived.length, `${leftOut} pairs`);
+  },
+);
+
 t.test('a database that is away for a moment is waited for', async (t) => {
   const { gate, gated } = await openGated(t);
   const steps: string[] = [];
