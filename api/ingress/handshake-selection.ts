@@ -9,6 +9,9 @@ import { KIB } from '../../sdk/contract/limits.ts';
  */
 export const HANDSHAKE_MAX_BYTES = 64 * KIB;
 
+/** No JSON writer escapes these characters, so a body without the text need not be parsed. Some write `/` as `\/`, or `ü` as `\u00fc`. */
+const NEVER_ESCAPED = /^[\w.:-]+$/;
+
 /** Whether the plugin must answer the request: every GET and OPTIONS, and a POST with the header or `type` that it declares. */
 export function isHandshake(
   { handshake }: Pick<Address, 'handshake'>,
@@ -19,7 +22,7 @@ export function isHandshake(
   if (method !== 'POST') return false;
   const { header, jsonType } = handshake;
   if (header !== undefined && headers.some(([name]) => name.toLowerCase() === header.toLowerCase())) return true;
-  if (jsonType === undefined || !body.includes(jsonType)) return false;
+  if (jsonType === undefined || (NEVER_ESCAPED.test(jsonType) && !body.includes(jsonType))) return false;
   try {
     const parsed: unknown = JSON.parse(body.toString('utf8'));
     return typeof parsed === 'object' && parsed !== null && (parsed as { type?: unknown }).type === jsonType;
