@@ -53,7 +53,8 @@ export async function insertAudit(pool: Pool, entries: readonly AuditEntry[], is
      FROM json_to_recordset($1::json) AS g(id text, at timestamptz, "installationId" text, "sessionId" text,
        "invocationId" text, member text, outcome text, "durationMs" real, "argumentsSha256" text, detail text)
        ${isRetry ? withoutStoredSql(table) : ''}`;
-  await insertIntoPartitions(pool, table, () => pool.query(sql, [JSON.stringify(entries)]));
+  const times = entries.map(({ at }) => at);
+  await insertIntoPartitions(pool, table, times, () => pool.query(sql, [JSON.stringify(entries)]));
 }
 
 /** Newest first. */

@@ -93,7 +93,8 @@ export async function insertLogs(pool: Pool, lines: readonly LogLine[], isRetry 
        ${isRetry ? withoutStoredSql(table) : ''}
      RETURNING installation_id)
    SELECT pg_notify('${NEW_LINES}', installation_id) FROM written GROUP BY installation_id`;
-  await insertIntoPartitions(pool, table, () => pool.query(sql, [JSON.stringify(lines)]));
+  const times = lines.map(({ at }) => at);
+  await insertIntoPartitions(pool, table, times, () => pool.query(sql, [JSON.stringify(lines)]));
 }
 
 /** `stored_bytes` counts 400 for the columns of bounded size, which are not JSON. */

@@ -47,28 +47,42 @@ export async function maintainPartitions(pool: Pool, row: PartitionedTable, at?:
 /** Creates the partitions around now that are missing. @param at as for `maintainPartitions` */
 export async function createPartitions(pool: Pool, row: PartitionedTable, at?: number): Promise<void> {
   const now = at ?? (await readDatabaseClock(pool));
-  const existing = await listPartitions(pool, row.table);
   // One partition behind as well: a batch may contain lines from just before the hour.
   const first = floorToPartition(row, now) - row.widthMs;
-  for (let step = 0; step <= row.ahead + 1; step++) {
-    const from = first + step * row.widthMs;
-    if (!existing.includes(namePartition(row, from))) await createPartition(pool, row, from);
-  }
+  const starts = Array.from({ length: row.ahead + 2 }, (_, step) => first + step * row.widthMs);
+  await createMissing(pool, row, starts);
 }
 
-/** Runs an INSERT. If no partition takes its rows, creates those around now, in case maintenance has failed for hours. */
+/**
+ * Runs an INSERT. If no partition takes its rows, creates those around now, in case maintenance has failed for hours, and those of
+ * rows that waited for the database for hours.
+ *
+ * @param times of the rows, ISO 8601. Rows past retention get no partition: the INSERT is rejected
+ */
 export async function insertIntoPartitions(
   pool: Pool,
   row: PartitionedTable,
+  times: readonly string[],
   insert: () => Promise<unknown>,
 ): Promise<void> {
   try {
     await insert();
   } catch (error) {
     if (!isMissingPartition(error)) throw error;
-    await createPartitions(pool, row);
+    const now = await readDatabaseClock(pool);
+    await createPartitions(pool, row, now);
+    const oldest = floorToPartition(row, now - row.retentionMs);
+    const starts = new Set(times.map((time) => floorToPartition(row, Date.parse(time))));
+    const kept = [...starts].filter((start) => start >= oldest && start < now);
+    await createMissing(pool, row, kept);
     await insert();
   }
+}
+
+async function createMissing(pool: Pool, row: PartitionedTable, starts: readonly number[]): Promise<void> {
+  const existing = await listPartitions(pool, row.table);
+  for (const start of starts)
+    if (!existing.includes(namePartition(row, start))) await createPartition(pool, row, start);
 }
 
 /** SQL: the time of the given row `g`. One that is ahead of the database's clock becomes its time: there may be no partition for it. */

@@ -124,6 +124,22 @@ t.test(
   },
 );
 
+t.test('lines and entries that waited for the database for hours are stored, with their times', async (t) => {
+  const { pool } = await testDatabase(t);
+  const now = Date.now();
+  const waited = [20, 10, 9, 5, 0].map((hours, index) =>
+    line(index, { at: new Date(now - hours * HOUR).toISOString() }),
+  );
+  await insertLogs(pool, waited);
+  const { items } = await pageLogs(pool, { installationId: 'i1', limit: 9 });
+  const readTimes = (lines: readonly { at: string }[]) => lines.map(({ at }) => Date.parse(at));
+  t.same(readTimes(items), readTimes(waited.reverse()));
+  const call = { member: 'storage.get', outcome: 'ok', durationMs: 1, argumentsSha256: null, detail: null } as const;
+  const entry = { id: 'a1', installationId: 'i1', sessionId: null, invocationId: null, ...call };
+  await insertAudit(pool, [{ ...entry, at: new Date(now - 72 * HOUR).toISOString() }]);
+  t.equal((await pageAudit(pool, { installationId: 'i1', limit: 5 })).items.length, 1);
+});
+
 await soakTest(
   t,
   'lines and entries of a process whose clock is a day ahead are kept, with the database’s time',
