@@ -50,6 +50,8 @@ export class Addresses {
   /** Number of changes of which this process was notified. A row that was read before the last one may be out of date. */
   #changes = 0;
   #loading: Promise<void> | null = null;
+  /** Whether a connection was made after the last reading of all addresses began. That reading may fail with the connection before. */
+  #isLoadDue = false;
   #isClosed = false;
 
   private constructor(pool: Pool, listener: Listener, onError: (error: Error) => void) {
@@ -124,14 +126,23 @@ export class Addresses {
 
   /** Reads the addresses in use, as many as fit, in the background. Those known already stay as they are. */
   #loadAll(): void {
-    this.#loading ??= this.#loadPages()
-      .catch((error: Error) => {
-        // Tried again at the next connection.
-        if (classifyDatabaseError(error) === null) this.#onError(error);
-      })
-      .finally(() => {
-        this.#loading = null;
-      });
+    this.#isLoadDue = true;
+    this.#loading ??= this.#loadWhileDue().finally(() => {
+      this.#loading = null;
+    });
+  }
+
+  async #loadWhileDue(): Promise<void> {
+    while (this.#isLoadDue && !this.#isClosed) {
+      this.#isLoadDue = false;
+      try {
+        await this.#loadPages();
+        this.#isLoadDue = false;
+      } catch (error) {
+        // Tried again at the next connection, which may be there already.
+        if (classifyDatabaseError(error) === null) this.#onError(error as Error);
+      }
+    }
   }
 
   async #loadPages(): Promise<void> {

@@ -9,6 +9,8 @@ import { openListener } from '../../../db/postgres/listener.ts';
 import { openPool } from '../../../db/postgres/pool.ts';
 import type { Problem } from '../../../sdk/contract/errors.ts';
 import { parseNetwork } from '../../../service/http/rate-limits.ts';
+import { endListeners } from '../../fixtures/listeners.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { testDatabase } from '../../runner/harness.ts';
 import { soakTest } from '../../runner/soak.ts';
 import { openWebhookFixture } from './webhook-fixture.ts';
@@ -158,6 +160,36 @@ t.test('a cached address is used while the database does not answer', async (t) 
   endSilence(Object.assign(new Error('read ETIMEDOUT'), { code: 'ETIMEDOUT' }));
   await addresses.close();
 });
+
+t.test(
+  'all addresses are read again for a connection that comes before their reading over the last one fails',
+  async (t) => {
+    const { pool, connect } = await openWebhookFixture(t);
+    const { routingId } = await connect();
+    const listener = await openListener(pool, () => undefined);
+    const { promise: lost, reject: lose } = Promise.withResolvers<never>();
+    let reads = 0;
+    const failing = Object.assign(Object.create(pool) as typeof pool, {
+      query: (...asked: Parameters<typeof pool.query>) => {
+        reads += 1;
+        return reads === 1 ? lost : pool.query(...asked);
+      },
+    });
+    const addresses = await Addresses.open(failing, listener, (error) => t.error(error));
+    t.teardown(async () => {
+      await addresses.close();
+      await listener.close();
+    });
+    t.equal(reads, 1);
+    const { promise: reconnected, resolve: onReconnect } = Promise.withResolvers<void>();
+    // Called after the cache, which has subscribed before.
+    await listener.listen('test', { onNotification: () => undefined, onReconnect });
+    await endListeners(pool);
+    await reconnected;
+    lose(Object.assign(new Error('read ETIMEDOUT'), { code: 'ETIMEDOUT' }));
+    await eventually(async () => addresses.findCachedAccount(routingId) !== null);
+  },
+);
 
 t.test('a network is charged for retired addresses, also cached ones, and reaches those in use', async (t) => {
   const { pool, connect } = await openWebhookFixture(t);
