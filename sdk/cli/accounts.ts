@@ -52,6 +52,8 @@ export class Accounts {
   async remove(url: string): Promise<boolean> {
     const { current, services } = await this.#read();
     const { [url]: removed, ...rest } = services;
+    // Where tokens come from the environment, the folder is often one that cannot be written.
+    if (removed === undefined && current !== url) return false;
     await this.#write({ ...(current === undefined || current === url ? {} : { current }), services: rest });
     return removed !== undefined;
   }

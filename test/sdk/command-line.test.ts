@@ -231,6 +231,18 @@ t.test('on a full disk, commands say so and leave what was there before', { skip
   t.match(JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')), { bulkhead: { slug: 'weather' } });
 });
 
+t.test('logout without a stored token writes nothing', async (t) => {
+  const folder = await temporaryFolder(t);
+  const accounts = new Accounts({ XDG_CONFIG_HOME: folder });
+  t.equal(await accounts.remove('http://localhost:4000'), false);
+  t.same(await readdir(folder), []);
+  await accounts.save('http://localhost:4000', { token: 'first', name: 'ann' });
+  t.equal(await accounts.remove('https://bulkhead.example'), false);
+  t.equal(await accounts.getCurrentUrl(), 'http://localhost:4000');
+  t.equal(await accounts.remove('http://localhost:4000'), true);
+  t.equal(await accounts.find('http://localhost:4000'), null);
+});
+
 t.test('init replaces what a link to package.json leads to, and keeps its mode', async (t) => {
   const folder = await temporaryFolder(t);
   await mkdir(join(folder, 'weather'));
