@@ -82,7 +82,8 @@ export function readSetting(field: Setting, filled: FormValues, { settings }: St
 export function listMissing(fields: Fields, filled: FormValues, stored: StoredValues) {
   return {
     settings: fields.settings.filter(
-      (field) => field.required && field.default === null && readSetting(field, filled, stored) === '',
+      // An empty default is no value.
+      (field) => field.required && !field.default && readSetting(field, filled, stored) === '',
     ),
     secrets: fields.secrets.filter(
       ({ name, required }) => required && !findValue(filled.secrets, name) && !stored.secretNames.includes(name),
