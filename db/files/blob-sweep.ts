@@ -30,28 +30,31 @@ const joinPath = ({ root }: BlobFolders, name: string): string => join(root, nam
 
 /**
  * @returns how many were removed
- * @throws IncompleteSweepError if a folder cannot be read, after all others are swept
+ * @throws IncompleteSweepError if a folder cannot be read, or a blob not removed, after all others are swept
  */
 export async function sweepUnused(folders: BlobFolders, before: number, findUsed: FindUsed): Promise<number> {
   await restoreCondemned(folders);
   let removed = 0;
   let names: string[] = [];
-  let unreadable: Error | null = null;
+  let fault: Error | null = null;
+  // One folder that root created must not keep the blobs of all others.
+  const report = (error: Error): void => {
+    fault ??= error;
+  };
   for (const prefix of (await readdir(folders.root)).filter((name) => PREFIX.test(name))) {
     const rests = await readdir(join(folders.root, prefix)).catch((error: Error) => {
-      // One folder that root created must not keep the blobs of all others.
-      unreadable ??= error;
+      report(error);
       return [];
     });
     for (const rest of rests) {
       if (REST.test(rest) && (await isOld(join(folders.root, prefix, rest), before))) names.push(`${prefix}${rest}`);
     }
     if (names.length < BATCH) continue;
-    removed += await removeUnused(folders, before, names, findUsed);
+    removed += await removeUnused(folders, before, names, findUsed, report);
     names = [];
   }
-  removed += await removeUnused(folders, before, names, findUsed);
-  if (unreadable !== null) throw new IncompleteSweepError(unreadable);
+  removed += await removeUnused(folders, before, names, findUsed, report);
+  if (fault !== null) throw new IncompleteSweepError(fault);
   return removed;
 }
 
@@ -80,25 +83,33 @@ async function removeUnused(
   before: number,
   names: readonly string[],
   findUsed: FindUsed,
+  report: (error: Error) => void,
 ): Promise<number> {
   if (names.length === 0) return 0;
   const used = await findUsed(names);
   let removed = 0;
   for (const name of names) {
     if (used.has(name)) continue;
-    const aside = join(folders.condemned, name);
-    const isMoved = await rename(joinPath(folders, name), aside).then(
-      () => true,
+    const isRemoved = await removeIfOld(folders, before, name).catch((error: Error) => {
       // The next sweep tries again.
-      () => false,
-    );
-    if (!isMoved) continue;
-    if (await isOld(aside, before)) {
-      await rm(aside, { force: true });
-      removed += 1;
-    } else await restore(folders, name);
+      report(error);
+      return false;
+    });
+    if (isRemoved) removed += 1;
   }
   return removed;
+}
+
+/** @returns false: it was touched meanwhile, or is missing */
+async function removeIfOld(folders: BlobFolders, before: number, name: string): Promise<boolean> {
+  const aside = join(folders.condemned, name);
+  if ((await rename(joinPath(folders, name), aside).catch(ignoreMissing)) === null) return false;
+  if (!(await isOld(aside, before))) {
+    await restore(folders, name);
+    return false;
+  }
+  await rm(aside, { force: true });
+  return true;
 }
 
 /** False for a missing file. */

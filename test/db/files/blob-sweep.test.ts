@@ -1,5 +1,5 @@
 /** Blobs that nothing names go, whatever happens at the same moment; those that something names stay. */
-import { readdir, rename, utimes, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, rename, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import { type Blobs, openBlobs } from '../../../db/files/blobs.ts';
@@ -54,6 +54,19 @@ t.test('a folder that cannot be read keeps no blob of another, and the sweep rep
     if (!prefixes.includes(prefix)) await writeFile(join(folder, 'blobs', prefix), 'no folder');
   await t.rejects(blobs.sweepUnused(MINUTE, Date.now(), nothing), { cause: { code: 'ENOTDIR' } });
   for (const orphan of orphans) t.notOk(await blobs.has(orphan));
+});
+
+t.test('a blob that cannot be removed keeps no other, and the sweep reports it', async (t) => {
+  const { blobs, putOld, folder } = await store(t);
+  const [stuck, orphan] = [await putOld('stuck'), await putOld('orphan')];
+  const sweep = blobs.sweepUnused(MINUTE, Date.now(), async () => {
+    // No file is renamed to a folder. A folder of root would not stop a test that root runs.
+    await mkdir(join(folder, 'condemned', stuck));
+    return new Set();
+  });
+  await t.rejects(sweep, { name: 'IncompleteSweepError', cause: { code: 'EISDIR' } });
+  t.ok(await blobs.has(stuck));
+  t.notOk(await blobs.has(orphan));
 });
 
 t.test('a blob that is reused between check and removal stays', async (t) => {
