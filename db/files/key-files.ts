@@ -73,8 +73,11 @@ async function readFolder(
   const found = new Map<string, Buffer>();
   for (const name of (await readdir(folder).catch(ignoreMissing)) ?? []) {
     const id = pattern.exec(name)?.[1];
+    if (id === undefined) continue;
     const path = join(folder, name);
-    if (id !== undefined) found.set(id, decode(await readFile(path), path));
+    // Each process that starts removes the files of revoked keys, perhaps since the folder was read.
+    const content = await readFile(path).catch(ignoreMissing);
+    if (content !== null) found.set(id, decode(content, path));
   }
   return found;
 }

@@ -10,7 +10,7 @@ import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { createSession } from '../../../db/accounts/console-sessions.ts';
 import { recordMember, requireCluster } from '../../../db/cluster/cluster-record.ts';
-import { openKeyFiles } from '../../../db/files/key-files.ts';
+import { createKeyId, openKeyFiles } from '../../../db/files/key-files.ts';
 import { openSealedKeys } from '../../../db/files/sealed-keys.ts';
 import { openListener } from '../../../db/postgres/listener.ts';
 import {
@@ -123,6 +123,16 @@ t.test('a revocation ends what began with tokens of the key, also in a process t
   const ofIssuer = withConsoleSessions(pool, { ...tokens, issuer: 'https://issuer.example' });
   t.equal((await ofIssuer.verify(sessionCredential('of an issuer'))).subject, 'zoe');
   t.equal((await sessions.redeem(link.hash.replace('#code=', ''))).account.name, 'ann', 'a sign-in link needs no key');
+});
+
+t.test('a key file that is removed while the keys are read is left out', async (t) => {
+  const folder = await temporaryFolder(t);
+  const keys = openKeyFiles(folder);
+  const [kept, removed] = [createKeyId([]), createKeyId([])];
+  await keys.add('secrets', kept, randomBytes(32));
+  // The folder lists it, and no file is found where it is read.
+  await symlink('removed', join(folder, 'keys', 'secrets', `${removed}.key`));
+  t.same([...(await keys.list('secrets')).keys()], [kept]);
 });
 
 t.test('a revoked key does not come back from a file that another machine has', async (t) => {
