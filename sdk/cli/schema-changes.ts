@@ -21,16 +21,24 @@ const UPPER_BOUNDS = new Set(['maximum', 'exclusiveMaximum', 'maxLength', 'maxIt
 /** Keywords that stand for themselves: without one of them, a schema takes at least as much. */
 const REMOVABLE = new Set(['pattern', 'multipleOf', 'not', 'propertyNames', 'dependentRequired']);
 
-/** Lists the changes that affect which values fit. Empty: the same values fit. */
-export function compareSchemas(before: unknown, after: unknown, at = ''): SchemaChange[] {
+/**
+ * Lists the changes that affect which values fit. Empty: the same values fit.
+ *
+ * @param isCounted whether a schema around it refuses items or properties that this one does not evaluate
+ */
+export function compareSchemas(before: unknown, after: unknown, at = '', isCounted = false): SchemaChange[] {
   if (isDeepStrictEqual(before, after)) return [];
   if (before === false) return [{ at, effect: 'wider' }];
   if (after === false) return [{ at, effect: 'narrower' }];
   const [old, now] = [toSchema(before), toSchema(after)];
   if (old === null || now === null) return [{ at, effect: 'unclear' }];
   const keywords = new Set([...Object.keys(old), ...Object.keys(now)]);
-  return [...keywords].flatMap((keyword) => compareKeyword(keyword, old, now, at));
+  const counted = isCounted || refusesUnevaluated(now);
+  return [...keywords].flatMap((keyword) => compareKeyword(keyword, old, now, at, counted));
 }
+
+const refusesUnevaluated = (schema: Schema): boolean =>
+  (getOwn(schema, 'unevaluatedItems') ?? true) !== true || (getOwn(schema, 'unevaluatedProperties') ?? true) !== true;
 
 /** Writes `true` as an empty schema, and `const` as an `enum` of one value. */
 function toSchema(value: unknown): Schema | null {
@@ -41,7 +49,7 @@ function toSchema(value: unknown): Schema | null {
   return { ...rest, enum: [only] };
 }
 
-function compareKeyword(keyword: string, old: Schema, now: Schema, parent: string): SchemaChange[] {
+function compareKeyword(keyword: string, old: Schema, now: Schema, parent: string, isCounted: boolean): SchemaChange[] {
   const [before, after] = [getOwn(old, keyword), getOwn(now, keyword)];
   if (!checkedKeywords.has(keyword) || isDeepStrictEqual(before, after)) return [];
   const at = `${parent}/${keyword}`;
@@ -50,14 +58,17 @@ function compareKeyword(keyword: string, old: Schema, now: Schema, parent: strin
       return compareProperties(old, now, at);
     case 'additionalProperties':
     case 'items':
+      // Without it, the items or properties that it took are no longer evaluated.
+      if (isCounted && after === undefined) return [{ at, effect: 'unclear' }];
       return compareSchemas(before ?? true, after ?? true, at);
     case 'allOf':
+      return compareLists(before, after, at, isCounted);
     case 'prefixItems':
-      return compareLists(before, after, at);
+      return compareLists(before, after, at, false);
     case 'anyOf':
-      return compareAlternatives(before, after, at);
+      return compareAlternatives(before, after, at, isCounted);
     case 'oneOf':
-      return keepSame(compareLists(before, after, at), at);
+      return keepSame(compareLists(before, after, at, isCounted), at);
     case '$defs':
     case 'definitions':
       return keepSame(compareMaps(before, after, at), at);
@@ -105,10 +116,10 @@ function compareProperties(old: Schema, now: Schema, at: string): SchemaChange[]
   });
 }
 
-function compareLists(before: unknown, after: unknown, at: string): SchemaChange[] {
+function compareLists(before: unknown, after: unknown, at: string, isCounted: boolean): SchemaChange[] {
   const [old, now] = [toList(before), toList(after)];
   if (old === null || now === null || old.length !== now.length) return [{ at, effect: 'unclear' }];
-  return old.flatMap((schema, index) => compareSchemas(schema, now[index], `${at}/${index}`));
+  return old.flatMap((schema, index) => compareSchemas(schema, now[index], `${at}/${index}`, isCounted));
 }
 
 function compareMaps(before: unknown, after: unknown, at: string): SchemaChange[] {
@@ -118,10 +129,10 @@ function compareMaps(before: unknown, after: unknown, at: string): SchemaChange[
 }
 
 /** Each old alternative must be taken by one of the new ones. */
-function compareAlternatives(before: unknown, after: unknown, at: string): SchemaChange[] {
+function compareAlternatives(before: unknown, after: unknown, at: string, isCounted: boolean): SchemaChange[] {
   const [old, now] = [toList(before), toList(after)];
   if (old === null || now === null) return [{ at, effect: 'unclear' }];
-  const changes = old.map((schema) => now.map((other) => compareSchemas(schema, other)));
+  const changes = old.map((schema) => now.map((other) => compareSchemas(schema, other, '', isCounted)));
   if (!changes.every((row) => row.some((found) => found.every(({ effect }) => effect === 'wider'))))
     return [{ at, effect: 'unclear' }];
   const isSame = old.length === now.length && changes.every((row) => row.some((found) => found.length === 0));

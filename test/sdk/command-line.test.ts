@@ -684,6 +684,17 @@ t.test('the next version number depends on the arguments that a tool takes', (t)
     [{ $defs: { b: { enum: [1] } } }, { $defs: { b: { enum: [1, 2] } } }, unclear('/$defs')],
     [{ not: { minimum: 1 } }, { not: { minimum: 0 } }, unclear('/not')],
     [{ const: { description: 'a' } }, { const: { description: 'b' } }, narrower('/enum')],
+    [{ items: { type: 'string' }, unevaluatedItems: false }, { unevaluatedItems: false }, unclear('/items')],
+    [
+      { allOf: [{ additionalProperties: true }], unevaluatedProperties: false },
+      { allOf: [{}], unevaluatedProperties: false },
+      unclear('/allOf/0/additionalProperties'),
+    ],
+    [
+      { items: { enum: ['x'] }, unevaluatedItems: false },
+      { items: { enum: ['x', 'y'] }, unevaluatedItems: false },
+      wider('/items/enum'),
+    ],
   ];
   for (const [before, after, proposal] of cases)
     t.equal(propose(before, after), proposal, `${JSON.stringify(before)} → ${JSON.stringify(after)}`);
