@@ -1,4 +1,4 @@
-/** `host.assets`: the files below `assets/` of the version that runs. They do not count against the size of its bundle. */
+/** `host.assets`: the files below `assets/` of the version that makes the call. They do not count against the size of its bundle. */
 import { isUtf8 } from 'node:buffer';
 import type { Pool } from 'pg';
 import { findFile } from '../../db/catalog/versions.ts';
@@ -39,7 +39,8 @@ export function assetCalls(pool: Pool, blobs: Blobs): Pick<HostHandlers, Calls> 
       return file && { sizeBytes: file.sizeBytes, load: () => blobs.read(file.sha256) };
     };
   return {
-    'assets.read': ({ plugin }, { path }) => readAsset(finderOf(plugin.versionId), path),
-    'assets.readText': ({ plugin }, { path }) => readAssetText(finderOf(plugin.versionId), path),
+    // Not of the current version: while that starts, or if it does not start, the code of an earlier one runs.
+    'assets.read': ({ loaded }, { path }) => readAsset(finderOf(loaded.versionId), path),
+    'assets.readText': ({ loaded }, { path }) => readAssetText(finderOf(loaded.versionId), path),
   };
 }

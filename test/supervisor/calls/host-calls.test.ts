@@ -82,6 +82,22 @@ t.test('a plugin reads the assets of its version', async (t) => {
   });
 });
 
+t.test('a version that goes on because the next one does not start reads its own assets', async (t) => {
+  const fixture = shared.withNewAccount();
+  const code = tool(`return host.assets.readText('name.txt');`);
+  const made = await fixture.install({ slug: 'kept', code, files: { 'assets/name.txt': 'first' } });
+  t.equal(await run(fixture, 'kept'), 'first');
+  const registrations = (await fixture.supervisor.pluginsCache.get(made.accountId)).plugins[0]?.registrations;
+  const broken = { semVer: '2.0.0', code: 'throw new Error("broken start");', registrations };
+  await fixture.update(made, { ...broken, files: { 'assets/name.txt': 'second' } });
+  const refused = `SELECT 1 FROM plugin_logs WHERE installation_id = $1 AND message LIKE '2.0.0 does not start, 1.0.0 keeps running%'`;
+  await eventually(async () => {
+    await fixture.supervisor.logs.flush();
+    return (await fixture.pool.query(refused, [made.installationId])).rowCount === 1;
+  });
+  t.equal(await run(fixture, 'kept'), 'first');
+});
+
 t.test('storage keeps exact JSON within its quota, each installation its own', async (t) => {
   const fixture = await startSupervisorFixture(t, { storageBytes: 1_000 });
   const code = tool(`
