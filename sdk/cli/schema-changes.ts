@@ -103,7 +103,9 @@ function findEffect(keyword: string, before: unknown, after: unknown): Effect | 
 /** A new property counts as an addition, also where objects were open and took it with any value. */
 function compareProperties(old: Schema, now: Schema, at: string): SchemaChange[] {
   const [before, after] = [toRecord(old.properties), toRecord(now.properties)];
-  const open = isRecord(old.additionalProperties) ? old.additionalProperties : false;
+  const others = old.additionalProperties;
+  // An empty schema, as Zod writes for an open object, says as much as `true`.
+  const open = isRecord(others) && compareSchemas(true, others).length > 0 ? others : false;
   return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((name): SchemaChange[] => {
     const place = `${at}/${name}`;
     // An open object still takes the property, with any value.

@@ -656,6 +656,11 @@ t.test('the next version number depends on the arguments that a tool takes', (t)
     [{ type: 'integer' }, { type: 'number' }, wider('/type')],
     [object({ a: {} }, { required: ['a'] }), object({ a: {} }), wider('/required')],
     [object({}), object({ b: { type: 'string' } }), wider('/properties/b')],
+    [
+      object({}, { additionalProperties: {} }),
+      object({ b: { type: 'string' } }, { additionalProperties: {} }),
+      wider('/properties/b'),
+    ],
     [{ additionalProperties: false }, {}, wider('/additionalProperties')],
     [{ items: { enum: ['x'] } }, { items: { enum: ['x', 'y'] } }, wider('/items/enum')],
     [{ pattern: 'a' }, {}, wider('/pattern')],
