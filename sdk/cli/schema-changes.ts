@@ -54,6 +54,9 @@ function compareKeyword(keyword: string, old: Schema, now: Schema, parent: strin
   if (!checkedKeywords.has(keyword) || isDeepStrictEqual(before, after)) return [];
   const at = `${parent}/${keyword}`;
   switch (keyword) {
+    case '$schema':
+      // Only one dialect is accepted.
+      return [];
     case 'properties':
       return compareProperties(old, now, at);
     case 'additionalProperties':

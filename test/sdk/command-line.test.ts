@@ -641,6 +641,7 @@ t.test('the next version number depends on the arguments that a tool takes', (t)
     [{ description: 'one' }, { description: 'two', title: 'Two', default: 1, format: 'uri', 'x-of-ours': 1 }, same],
     [{ enum: ['x', 'y'] }, { enum: ['y', 'x'] }, same],
     [{ const: 'x' }, { enum: ['x'] }, same],
+    [{ type: 'string' }, { $schema: 'https://json-schema.org/draft/2020-12/schema', type: 'string' }, same],
     [true, {}, same],
     [
       { anyOf: [{ type: 'string', description: 'a' }, { type: 'null' }] },
