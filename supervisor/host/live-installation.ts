@@ -19,10 +19,11 @@ export class LiveInstallation {
     return this.#isWithdrawn;
   }
 
-  /** Updates the state from the row and notifies the watchers. */
+  /** Updates the state from the row and notifies the watchers. After `withdraw`, nothing is granted again. */
   update(plugin: InstalledPlugin): void {
-    this.#plugin = plugin;
-    for (const watcher of [...this.#watchers]) watcher(plugin);
+    // The row may have been read, or the update that moves to its version recorded, just before.
+    this.#plugin = this.#isWithdrawn ? { ...plugin, granted: [], secretUses: {} } : plugin;
+    for (const watcher of [...this.#watchers]) watcher(this.#plugin);
   }
 
   /**
@@ -31,7 +32,7 @@ export class LiveInstallation {
    */
   withdraw(): void {
     this.#isWithdrawn = true;
-    this.update({ ...this.#plugin, granted: [], secretUses: {} });
+    this.update(this.#plugin);
   }
 
   /** Revokes what the version that replaced this one does not have: calls of this one may still run while it drains. */

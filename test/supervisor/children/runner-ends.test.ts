@@ -303,6 +303,17 @@ t.test('a stop ends only when the child of an update has ended, and stops the ot
   t.equal(children[2]?.state, 'dead');
 });
 
+t.test('an update that is recorded while its plugin is stopped gives no access back', async (t) => {
+  const access = { granted: ['host.storage'], secretUses: { key: null } };
+  const { runner } = makeRunner(installed('v1', access));
+  t.equal(await runner.wake(), null);
+  await runner.moveTo(installed('v2', access), async () => {
+    runner.withdraw();
+    return installed('v2', access);
+  });
+  t.strictSame([runner.plugin.granted, runner.plugin.secretUses], [[], {}]);
+});
+
 t.test('a call waits for another child if the new version dies while its update is recorded', async (t) => {
   const { runner, children } = makeRunner(installed('v1'));
   t.equal(await runner.wake(), null);
