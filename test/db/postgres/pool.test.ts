@@ -64,7 +64,13 @@ t.test('a statement of planOnce is planned again for a table that has grown', as
       return rows[0]['QUERY PLAN'];
     });
   };
-  t.match(await explain('kept', Number.POSITIVE_INFINITY), 'Seq Scan', 'PostgreSQL keeps its plan');
+  let tables = 0;
+  // Where PostgreSQL has missed which catalog rows others changed, as after a migration elsewhere, it plans everything again.
+  const isKept = async () => {
+    tables += 1;
+    return (await explain(`kept_${tables}`, Number.POSITIVE_INFINITY)).includes('Seq Scan');
+  };
+  t.ok(await eventually(isKept), 'PostgreSQL keeps its plan');
   t.match(await explain('planned_again', 0), 'Index');
 });
 
