@@ -27,19 +27,21 @@ t.test('one piece at a time, keys in turn, and the loop turns between them', asy
 });
 
 t.test('a flood of one account leaves half of the loop to everything else', async (t) => {
-  let blockedMs = 0;
+  const blockedMs: number[] = [];
   const flood = Array.from({ length: 20 }, async () => {
     await waitForLoopTurn('ann');
     // The work includes what its promises do.
     await Promise.resolve();
     const startedAt = performance.now();
     block();
-    blockedMs += performance.now() - startedAt;
+    blockedMs.push(performance.now() - startedAt);
   });
   const startedAt = performance.now();
   await Promise.all(flood);
   const tookMs = performance.now() - startedAt;
-  t.ok(tookMs > 1.8 * blockedMs, `${tookMs.toFixed()} ms for ${blockedMs.toFixed()} ms of work`);
+  // The pause after the last piece is not awaited. On a busy machine any piece may take long.
+  const followedMs = blockedMs.slice(0, -1).reduce((sum, ms) => sum + ms, 0);
+  t.ok(tookMs > 1.8 * followedMs, `${tookMs.toFixed()} ms for ${followedMs.toFixed()} ms of work`);
 });
 
 t.test('work that comes one piece after another leaves half of the loop, too', async (t) => {
