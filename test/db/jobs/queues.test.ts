@@ -22,17 +22,20 @@ import { soakTest } from '../../runner/soak.ts';
 const onError = () => undefined;
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Does it some times. @returns the milliseconds of the fastest: a busy machine is slow now and then, a poll each time */
-async function timeFastest(work: () => Promise<unknown>): Promise<number> {
-  const times: number[] = [];
-  for (let count = 0; count < 5; count += 1) {
+/** A busy machine is slow many times in a row. */
+const TIMES_MAX = 30;
+
+/** Does it until it takes less than `enoughMs`. @returns the milliseconds of the fastest: a poll takes long each time */
+async function timeFastest(enoughMs: number, work: () => Promise<unknown>): Promise<number> {
+  let fastest = Number.POSITIVE_INFINITY;
+  for (let count = 0; count < TIMES_MAX && fastest >= enoughMs; count += 1) {
     // After a job its worker looks for the next one by itself.
     await pause(100);
     const started = performance.now();
     await work();
-    times.push(performance.now() - started);
+    fastest = Math.min(fastest, performance.now() - started);
   }
-  return Math.min(...times);
+  return fastest;
 }
 
 async function setUp(test: Teardown) {
@@ -53,7 +56,7 @@ t.test('a job exists if and when its transaction commits, and is worked on at on
     throw new Error('rolled back');
   }).catch(onError);
   const kept: string[] = [];
-  const fastest = await timeFastest(async () => {
+  const fastest = await timeFastest(500, async () => {
     kept.push(`kept ${kept.length}`);
     const eventId = kept.at(-1) ?? '';
     await inTransaction(pool, (tx) => queues.send(tx, 'events', { eventId, installationId: 'i' }));
@@ -296,7 +299,7 @@ t.test('an introspection is requested, answered and deleted; without a superviso
     if (await findIntrospection(pool, introspectionId))
       await answerIntrospection(pool, introspectionId, { ok: false, message: 'no', stack: 'at x' });
   });
-  const fastest = await timeFastest(async () =>
+  const fastest = await timeFastest(450, async () =>
     t.match(await claimNext(), { ok: false, message: 'no', stack: 'at x' }),
   );
   t.ok(fastest < 450, `${fastest} ms, without a poll`);
