@@ -103,7 +103,7 @@ t.test('a migration that meets a deadlock, or a table in use, lets traffic pass 
   const migrated = migrate(empty.href, { directory, indexes: [], onWait: (sentence) => void waits.push(sentence) });
   const isWaiting = `SELECT FROM pg_locks WHERE relation = 'a'::regclass AND NOT granted`;
   await eventually(async () => (await pool.query(isWaiting)).rowCount);
-  t.equal(waits.length, 1, 'after the deadlock');
+  t.ok(waits.length >= 1, 'after the deadlock');
   await pool.query('INSERT INTO a VALUES (1)');
   await eventually(() => waits.length >= 2);
   await dump.query('COMMIT');
