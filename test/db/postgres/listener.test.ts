@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import t from 'tap';
 import { openListener } from '../../../db/postgres/listener.ts';
+import { eventually } from '../../runner/eventually.ts';
 import { testDatabase } from '../../runner/harness.ts';
 import { openGate } from '../../storm/database-gate.ts';
 
@@ -50,8 +51,11 @@ t.test('a connection that does not answer is lost, with all that waits for its t
   t.same(lost, ['The LISTEN connection does not respond']);
   gate.open();
   await done;
-  await listener.catchUp();
-  t.equal(listener.isConnected(), true);
+  const isBack = async () => {
+    await listener.catchUp();
+    return listener.isConnected();
+  };
+  t.ok(await eventually(isBack), 'a busy machine may lose it once more');
 });
 
 t.test('a session in another database is refused', async (t) => {
