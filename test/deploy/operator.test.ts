@@ -12,6 +12,7 @@ import { MIGRATIONS, migrate } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { issueToken } from '../../deploy/issue-token.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
+import { eventually } from '../runner/eventually.ts';
 import { emptyDatabase, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { isSoak } from '../runner/soak.ts';
 import { cutOff, operator, operatorProcess } from './operator-command.ts';
@@ -372,7 +373,14 @@ t.test('after an interrupted restore, no command migrates or backs up the databa
   t.match(backedUp, { code: 0 }, backedUp.stderr);
   const target = await emptyDatabase(t);
   const env = { DATABASE_URL: target.url, DATA_DIR: await temporaryFolder(t) };
+  // Its first table waits for another one of that name, so that it cannot end before it is killed.
+  const holder = await target.pool.connect();
+  await holder.query('BEGIN; CREATE TABLE migrations ()');
   await cutOff(env, /^1 files restored/, 'restore', file);
+  await holder.query('ROLLBACK');
+  holder.release();
+  const connected = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name <> 'bulkhead-test'`;
+  await eventually(async () => (await target.pool.query(connected)).rowCount === 0);
   const interrupted = new RegExp(`^A restore into ${env.DATA_DIR} was interrupted\\. Run .* restore <file> again`);
   const another = join(folder, 'another.backup');
   for (const words of [
