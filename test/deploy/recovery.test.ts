@@ -178,7 +178,8 @@ t.test('after all of that it is backed up, stops without a trace, and is restore
     t.not(next.startedAt, child.startedAt);
   });
 
-  await eventually(() => workshop.logged('prompted', 2));
+  // Its event may be delivered again after the restart.
+  await eventually(async () => (await workshop.logged('prompted', 2)) && (await workshop.logged('sessionStarted')));
   const facts = await workshop.look();
   const result = await operator(env, 'backup', file, '--check', '--json');
   const made = JSON.parse(result.stdout);
@@ -219,7 +220,9 @@ t.test('after all of that it is backed up, stops without a trace, and is restore
   );
   const again = await startServiceFixture(t, { DATA_DIR: elsewhere });
   const workshopAgain = workshop.in(again);
-  t.same(await workshopAgain.look(), facts);
+  const { lines, ...kept } = await workshopAgain.look();
+  t.same({ ...kept, lines: null }, { ...facts, lines: null });
+  t.match(lines, facts.lines, 'the plugin may have logged more before the backup');
   t.equal(await workshopAgain.prompt(), 'Be brief. warm k3y');
   t.equal((await again.call('GET', '/api/me', undefined, service.token)).status, 200, 'tokens from before are good');
   t.equal(await workshopAgain.publish('2.0.0'), 201, 'what came after the backup is not there');
