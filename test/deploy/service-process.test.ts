@@ -8,7 +8,7 @@ import t, { type Test } from 'tap';
 import { replaceServices } from '../../deploy/replacement.ts';
 import { MALLOC_ENVIRONMENT, ServiceProcess } from '../../deploy/service-process.ts';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
-import { temporaryFolder, testDatabase } from '../runner/harness.ts';
+import { killProcess, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { amount, isSoak, soakTest } from '../runner/soak.ts';
 
 const MAIN = fileURLToPath(new URL('./service.ts', import.meta.url));
@@ -42,6 +42,17 @@ function make(
 const pids = (lines: string[]): number[] =>
   lines.flatMap((line) => (line.startsWith('pid ') ? [Number(line.slice(4))] : []));
 
+/** The ids, once so many are printed: the message that a process is ready may arrive before its output. */
+async function waitForPids(lines: string[], count: number): Promise<number[]> {
+  await until(() => pids(lines).length >= count);
+  return pids(lines);
+}
+
+async function killFirst(lines: string[]): Promise<void> {
+  const [first] = await waitForPids(lines, 1);
+  killProcess(first);
+}
+
 async function until(condition: () => boolean | Promise<boolean>): Promise<boolean> {
   for (let waited = 0; waited < PATIENCE_MS; waited += 50) {
     if (await condition()) return true;
@@ -73,11 +84,10 @@ t.test('a process that serves but is not ready says why', async (t) => {
 t.test('a process that ends by itself is started again until it is stopped', async (t) => {
   const { service, lines, notices } = make('serves');
   await service.start();
-  const [first = 0] = pids(lines);
-  process.kill(first, 'SIGKILL');
+  await killFirst(lines);
   t.ok(await until(() => notices.includes('The API is running again.')));
   t.ok(notices.includes('The API ended (SIGKILL). Restarting it in 250 ms.'));
-  t.equal(pids(lines).length, 2);
+  t.equal((await waitForPids(lines, 2)).length, 2);
   await service.stop(patient);
   const ends = notices.filter((notice) => notice.startsWith('The API ended'));
   t.equal(ends.length, 1, 'the end of a stopped one is no reason to restart it');
@@ -95,12 +105,12 @@ soakTest(t, 'a process that is replaced during its restart is not left running',
     await replaced.promise;
   });
   await service.start();
-  process.kill(pids(lines)[0] ?? 0, 'SIGKILL');
+  await killFirst(lines);
   await restart.promise;
   const successor = await service.startSuccessor(PATIENCE_MS);
   await successor.serve();
   await successor.takeOver();
-  const newest = pids(lines)[1] ?? 0;
+  const [, newest = 0] = await waitForPids(lines, 2);
   replaced.resolve();
   t.ok(await until(() => pids(lines).length === 3));
   t.ok(await until(() => isGone(pids(lines)[2] ?? 0)));
@@ -128,7 +138,7 @@ for (const [name, blocked] of [
     const started = service.start();
     if (blocked === 2) {
       await started;
-      process.kill(pids(lines)[0] ?? 0, 'SIGKILL');
+      await killFirst(lines);
     }
     await checking.promise;
     let isStopped = false;
@@ -160,7 +170,7 @@ t.test('a successor that fails or has a weaker sandbox replaces nothing and is n
     message: "The sandbox of the new API is weaker than the old one's. Install bubblewrap.",
   });
   for (const { lines } of all) {
-    const [old = 0, successor = 0] = pids(lines);
+    const [old = 0, successor = 0] = await waitForPids(lines, 2);
     t.notOk(await isGone(old));
     t.ok(await isGone(successor));
   }
@@ -180,7 +190,7 @@ t.test('each failed restart is reported as such, not as another end of the first
   const folder = await temporaryFolder(t);
   const { service, lines, notices } = make('starts-once', { FOLDER: folder });
   await service.start();
-  process.kill(pids(lines)[0] ?? 0, 'SIGKILL');
+  await killFirst(lines);
   const expected = amount({ quick: 3, soak: 5 });
   t.ok(await until(() => notices.length >= expected));
   await service.stop(patient);
