@@ -200,13 +200,14 @@ t.test('unknown is 404, replaced is 410 at once, too many is 429', async (t) => 
 });
 
 t.test('an address has its own limit', async (t) => {
-  const strict = await openWebhookFixture(t, { config: { WEBHOOKS_PER_SECOND: 1, WEBHOOK_BURST: 5 } });
+  // So low that no request has become free again before the last one is sent, also on a machine that stands still for seconds.
+  const strict = await openWebhookFixture(t, { config: { WEBHOOKS_PER_SECOND: 0.001, WEBHOOK_BURST: 5 } });
   const [a, b] = [await strict.connect(), await strict.connect()];
   const send = (id: string) => strict.send(`/webhook/plugin/${id}`);
   const statuses = await Promise.all(Array.from({ length: 8 }, async () => (await send(a.routingId)).status));
   t.same(statuses.toSorted(), [200, 200, 200, 200, 200, 429, 429, 429]);
   const refused = await send(a.routingId);
-  t.match(refused, { status: 429, headers: { 'retry-after': '1' }, body: { code: 'rate_limited' } });
+  t.match(refused, { status: 429, headers: { 'retry-after': /^\d+$/ }, body: { code: 'rate_limited' } });
   t.equal((await send(b.routingId)).status, 200);
 });
 

@@ -2,6 +2,7 @@
 import { hash, randomBytes, randomUUIDv7 } from 'node:crypto';
 import { appendFile, mkdir, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { mock } from 'node:test';
 import t from 'tap';
 import { Intake } from '../../../api/ingress/intake.ts';
 import { READ_ATTEMPTS_MAX, Spool } from '../../../api/ingress/spool.ts';
@@ -599,11 +600,16 @@ t.test('a database that is away for a moment is waited for', async (t) => {
   const faultPoint = (step: string) => void steps.push(step);
   const spool = await open(await temporaryFolder(t));
   const intake = new Intake({ pool: gated, spool, onError: ignore, faultPoint });
+  // It waits for two seconds, which do not pass here however slow the machine is.
+  const shutAt = performance.now();
+  const clock = mock.method(performance, 'now', () => shutAt).mock;
+  t.teardown(() => clock.restore());
   gate.shut();
   const accepted = intake.accept(deliveryOf(1));
   for (let refused = 0; refused < 3; refused += 1) await t.rejects(gated.query('SELECT 1'));
   gate.open();
   await accepted;
+  clock.restore();
   t.same(steps, ['intake.before-commit', 'intake.kept'], 'nothing goes over the disk');
   await intake.close();
 });
