@@ -76,9 +76,10 @@ t.test('the console sends to the issuer, comes back to where one was, and ends i
   await context.clearCookies({ name: cookies.find(({ name }) => name.startsWith('bulkhead'))?.name ?? '' });
   await tab.getByRole('link', { name: 'Installations' }).click();
   const dialog = tab.getByRole('dialog', { name: 'Your session has ended' });
-  const [window] = await Promise.all([context.waitForEvent('page'), dialog.getByRole('button').click()]);
-  // The issuer still knows the user.
-  await window.waitForEvent('close');
+  // Awaited from its beginning: the issuer still knows the user, so the window may be closed when the click is reported.
+  const closed = context.waitForEvent('page').then((window) => window.waitForEvent('close'));
+  await dialog.getByRole('button').click();
+  await closed;
   await dialog.waitFor({ state: 'detached' });
   await tab.getByText('Nothing is installed yet').waitFor();
   t.equal(new URL(tab.url()).pathname, '/installations', 'the page stayed');
