@@ -45,12 +45,20 @@ t.test('DNS rebinding: the request connects to the checked address', async (t) =
     hosts.push(request.headers.host);
     response.end('inside');
   });
-  const plugin = await pluginWith(t, ['evil.test']);
-  plugin.dns.set('evil.test', [PUBLIC], ['127.0.0.1']);
-  await t.rejects(plugin.fetch(`http://evil.test:${inside.port}/`, { timeoutMs: 300 }), { name: 'HostError' });
+  const plugin = await pluginWith(t, ['*.test']);
+  const names: string[] = [];
+  const looks = await eventually(async () => {
+    const name = `evil-${names.length}.test`;
+    names.push(name);
+    plugin.dns.set(name, [PUBLIC], ['127.0.0.1']);
+    await t.rejects(plugin.fetch(`http://${name}:${inside.port}/`, { timeoutMs: 300 }), { name: 'HostError' });
+    const asked = plugin.dns.queries.filter((query) => query.endsWith(` ${name}`));
+    // On a busy machine the time may have passed before it asked.
+    return asked.length > 1 && asked.map((query) => query.split(' ')[0]);
+  });
   // Not all connections: a client in another process may still look for the server that had this port before.
-  t.notOk(hosts.includes(`evil.test:${inside.port}`));
-  t.same([...plugin.dns.queries].sort(), ['A evil.test', 'AAAA evil.test'], 'one look');
+  t.notOk(names.some((name) => hosts.includes(`${name}:${inside.port}`)));
+  t.same(looks.sort(), ['A', 'AAAA'], 'one look');
 });
 
 t.test('addresses of this machine are refused, also public ones and those that it gets while it runs', async (t) => {
