@@ -9,6 +9,7 @@ import { answerError } from '../../service/http/errors.ts';
 import { RefusalPace } from '../../service/http/refusal-pace.ts';
 import { countUnread, limitUnreadAnswers } from '../../service/http/unread-answers.ts';
 import { RepeatedErrors } from '../../service/telemetry/repeated-errors.ts';
+import { eventually } from '../runner/eventually.ts';
 import { soakTest } from '../runner/soak.ts';
 
 /** More than the buffers of both sockets hold. */
@@ -103,7 +104,8 @@ t.test('a response whose client stops reading is destroyed and frees its bytes',
   const { ask, leaveUnread } = await serve(t, 1_000);
   const { peer } = await leaveUnread('ann', ['/large']);
   if (!peer.closed) await once(peer, 'close');
-  t.equal(await ask('/large', 'ann'), 200);
+  // A busy machine may stop for that time, too.
+  t.equal(await eventually(() => ask('/large', 'ann').catch(() => null)), 200);
 });
 
 t.test(
