@@ -37,7 +37,8 @@ export const manifest = z.object({
   /** Paths relative to `DATA_DIR`. */
   files: z.array(
     z.object({
-      path: z.string().regex(/^(keys|blobs|workspaces)\/(?!.*(^|\/)\.{1,2}(\/|$))[^\\\0]+$/),
+      // No part is `.` or `..`, also behind a line break, which the name of a file may have.
+      path: z.string().regex(/^(keys|blobs|workspaces)(?!.*\/\.{1,2}(\/|$))\/[^\\\0]+$/s),
       bytes: z.number().int().nonnegative(),
       sha256,
     }),

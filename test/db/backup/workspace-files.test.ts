@@ -70,6 +70,22 @@ t.test('a name that a zip file cannot hold is left out and named', async (t) => 
   ]);
 });
 
+t.test('the manifest of a backup names no file outside of the folders of a backup', (t) => {
+  const { path } = manifest.shape.files.element.shape;
+  for (const outside of [
+    'keys/../x',
+    'keys/./x',
+    'blobs/..',
+    'blobs/a/..',
+    'blobs/a/../../x',
+    'workspaces/a\n/../../x',
+  ])
+    t.notOk(path.safeParse(outside).success, JSON.stringify(outside));
+  for (const inside of ['keys/a', 'workspaces/a/.env', 'workspaces/a/..b/c..d', 'workspaces/a\nb/...'])
+    t.ok(path.safeParse(inside).success, JSON.stringify(inside));
+  t.end();
+});
+
 t.test('a folder that cannot be read is left out and named, and the others are listed', async (t) => {
   const dataDir = await createDataDir(t, ['workspaces/a/plain']);
   // Deeper than the longest path that a system call takes, so root cannot read it either.
