@@ -1,7 +1,7 @@
 /** Checks that every blob which a database names is in its backup, or in the store outside of the backup. */
 import type { Pool } from 'pg';
 import { listUsedBlobs } from '../catalog/versions.ts';
-import { BlobStoreUnavailableError, isBlobStoreUnavailable } from '../files/blob-errors.ts';
+import { isBlobStoreUnavailable } from '../files/blob-errors.ts';
 import type { Blobs } from '../files/blobs.ts';
 import { classifyDatabaseError } from '../postgres/database-errors.ts';
 import { findValue, type Queryable } from '../postgres/rows.ts';
@@ -33,7 +33,7 @@ export interface BlobCheckOptions {
 /**
  * Looks for blobs that are files among those of the backup, whose content was hashed already, and reads the others.
  *
- * @throws BlobStoreUnavailableError
+ * @throws BlobStoreUnavailableError, and any other error that does not say that a blob is lost
  */
 export async function checkBlobs({ pool, files, folder, openBlobs, onProgress }: BlobCheckOptions): Promise<BlobCheck> {
   const store = await findBlobStore(pool);
@@ -43,7 +43,8 @@ export async function checkBlobs({ pool, files, folder, openBlobs, onProgress }:
     blobs.read(name).then(
       () => true,
       (error: unknown) => {
-        if (error instanceof BlobStoreUnavailableError) throw error;
+        // After a lost connection, or without room for a copy, the blob may be intact.
+        if (!isBlobLost(error)) throw error;
         return false;
       },
     );

@@ -5,6 +5,7 @@ import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promise
 import { dirname, join } from 'node:path';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
+import { checkBlobs } from '../../../db/backup/blob-check.ts';
 import { writeBackup } from '../../../db/backup/create.ts';
 import { openBlobFolder } from '../../../db/files/blob-mark.ts';
 import { openBlobs } from '../../../db/files/blobs.ts';
@@ -126,6 +127,17 @@ await soakTest(t, 'a move writes no copies, and reads and keeps those of the ser
   const back = await operator({ ...env, BLOBS: 'database' }, 'move-blobs', 'files');
   t.match(back, { code: 0, stdout: /^2 blobs are in files now/ }, back.stderr);
   t.ok(existsSync(copy));
+});
+
+t.test('a blob that cannot be read because a connection was lost does not count as lost', async (t) => {
+  const { env, pool } = await createCluster(t);
+  await pool.query("UPDATE cluster SET blob_store = 'database'");
+  const read = async (): Promise<Buffer> => {
+    await pool.query('SELECT pg_terminate_backend(pg_backend_pid())');
+    return Buffer.alloc(0);
+  };
+  const options = { files: [], folder: env.DATA_DIR, openBlobs: async () => ({ read }), onProgress: () => undefined };
+  await t.rejects(checkBlobs({ pool, ...options }), { code: '57P01' });
 });
 
 t.test('a complete backup is good, and says how many blobs it has', async (t) => {
