@@ -72,12 +72,20 @@ function toLocalTime(date: Date): string {
  */
 export function formatLine({ at, level, source, message, data }: LogLine, paint: Paint, now = new Date()): string {
   const paints = { debug: paint.dim, info: paint.cyan, warn: paint.yellow, error: paint.red } as const;
-  const { stack, ...rest } = isRecord(data) ? data : { stack: undefined, value: data };
-  const hasData = Object.values(rest).some((value) => value !== null && value !== undefined);
-  const shownData = hasData ? ` ${paint.dim(JSON.stringify(isRecord(data) ? rest : data))}` : '';
-  const frames = typeof stack === 'string' ? `\n    ${indentLines(stack)}` : '';
+  const { stack, shown } = splitStack(data);
+  const shownData = shown === null ? '' : ` ${paint.dim(JSON.stringify(shown))}`;
+  const frames = stack === null ? '' : `\n    ${indentLines(stack)}`;
   const time = toLocalTime(new Date(at));
   const today = toLocalTime(now).slice(0, '2026-01-05 '.length);
   const shownTime = time.startsWith(today) ? time.slice(today.length) : time;
   return `${paint.dim(shownTime)} ${paints[level](level.padEnd(5))} ${source}: ${indentLines(message)}${shownData}${frames}`;
+}
+
+/** Separates the stack of an error from its other fields. A field of that name that is no text is data like any other. */
+function splitStack(data: unknown): { readonly stack: string | null; readonly shown: unknown } {
+  if (!isRecord(data)) return { stack: null, shown: data };
+  const { stack, ...others } = data;
+  const hasStack = typeof stack === 'string';
+  const fields = hasStack ? others : data;
+  return { stack: hasStack ? stack : null, shown: Object.keys(fields).length === 0 ? null : fields };
 }

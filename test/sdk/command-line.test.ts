@@ -529,6 +529,26 @@ t.test('a log line has its local time, and the date if it is not of today', (t) 
   t.end();
 });
 
+t.test('a log line shows all data, and the stack of an error on lines of its own', (t) => {
+  const paint = new Proxy({}, { get: () => String }) as Paint;
+  const at = new Date().toISOString();
+  const format = (data: unknown): string =>
+    formatLine(
+      { id: '1', at, level: 'info', message: 'Hi', data, sessionId: null, source: 'x' },
+      paint,
+      new Date(at),
+    ).slice('12:34:56 info  '.length);
+  t.equal(
+    format({ name: 'Error', stack: 'Error: Hi\n    at a' }),
+    'x: Hi {"name":"Error"}\n    Error: Hi\n        at a',
+  );
+  t.equal(format({ stack: 'Error: Hi' }), 'x: Hi\n    Error: Hi');
+  for (const data of [{ stack: ['react', 'vite'] }, { stack: null, depth: 3 }, { result: null }, [null], 0, false, ''])
+    t.equal(format(data), `x: Hi ${JSON.stringify(data)}`);
+  for (const none of [null, {}]) t.equal(format(none), 'x: Hi');
+  t.end();
+});
+
 t.test('an upload reports its end once, with all bytes', async (t) => {
   const folder = await temporaryFolder(t);
   await writeFile(join(folder, 'index.ts'), 'x'.repeat(200_000));
