@@ -43,7 +43,8 @@ export const rules: Chapter = {
       'A plugin can be read, changed, listed or deleted through the authoring endpoints by its owner only.',
       async (run) => {
         const [{ id }, { other }] = [await run.plain(), run];
-        const calls = [
+        // Awaited together: if the deployment goes away, each of them fails, and one that is not awaited would end the run.
+        const answers = await Promise.all([
           other.get(`/plugins/${id}`),
           other.publishFiles(id, run.unusedSemVer(), fileList(packageOf())),
           other.publishZip(id, run.unusedSemVer(), zipPackage(packageOf())),
@@ -51,8 +52,8 @@ export const rules: Chapter = {
           other.post(`/plugins/${id}/listing`),
           other.delete(`/plugins/${id}/listing`),
           other.delete(`/plugins/${id}`),
-        ];
-        for (const call of calls) expect(await call, { status: 403, body: { code: 'not_owner' } });
+        ]);
+        for (const answer of answers) expect(answer, { status: 403, body: { code: 'not_owner' } });
       },
     ),
     row('Draft installs are for the owner’s own account only.', async (run) => {
