@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import type { Pool } from 'pg';
 import { explainDenied } from '../../db/files/data-dir.ts';
 import { isMissingObject } from '../../db/postgres/database-errors.ts';
-import { listMissingMigrations } from '../../db/postgres/migrate.ts';
+import { listMissingMigrations, listUnknownMigrations } from '../../db/postgres/migrate.ts';
 import { openPool } from '../../db/postgres/pool.ts';
 import { isStorable } from '../../db/postgres/storable-json.ts';
 import { requireDatabase, requireWholeRestore } from '../../service/lifecycle/start-faults.ts';
@@ -183,7 +183,7 @@ async function withContext(
     return await work({ settings, database, currentDatabase, printProgress });
   } catch (error) {
     throw isMissingObject(error) && opened !== undefined
-      ? await explainOldTables((await opened).pool, settings.DATA_DIR)
+      ? await explainOtherTables((await opened).pool, settings.DATA_DIR, error)
       : await explainDenied(error, settings.DATA_DIR);
   } finally {
     for (const close of closers.reverse()) await close();
@@ -199,7 +199,18 @@ async function openDatabase(settings: SharedSettings, closers: (() => Promise<vo
   return { pool: database.pool, url: located.url };
 }
 
-/** Explains why a command cannot run: the tables may be older than the program. */
+/** Explains why a table or column is missing: the tables may be those of another release. */
+async function explainOtherTables(pool: Pool, dataDir: string, error: unknown): Promise<unknown> {
+  const missing = await listMissingMigrations(pool).catch(() => null);
+  if (missing === null || missing.length > 0) return explainOldTables(pool, dataDir);
+  const [newer] = await listUnknownMigrations(pool);
+  if (newer === undefined) return error;
+  return new Error(
+    `The tables are those of a newer release, which has the migration ${newer.name}. Run the command of the release that runs.`,
+  );
+}
+
+/** Explains why a command cannot run: the tables are older than the program. */
 async function explainOldTables(pool: Pool, dataDir: string): Promise<Error> {
   const missing = await listMissingMigrations(pool).catch(() => null);
   if (missing === null) await requireWholeRestore(dataDir);

@@ -361,6 +361,20 @@ t.test('no command migrates: on the tables of an older release, one that writes 
   t.equal(await countApplied(), all - 1);
 });
 
+t.test('on the tables of a newer release, a command says so where it lacks a table', async (t) => {
+  const { url, pool } = await testDatabase(t);
+  const env = { DATABASE_URL: url, DATA_DIR: await temporaryFolder(t) };
+  await pool.query('ALTER TABLE operator_actions RENAME TO actions_of_operators');
+  const unknown = await operator(env, 'actions');
+  t.match(unknown, { code: 1, stderr: /operator_actions/ }, 'an error of its own where no release explains it');
+  t.notMatch(unknown.stderr, 'release');
+  await pool.query(`INSERT INTO migrations (name, run_on) VALUES ('9999_newer', now())`);
+  t.match(await operator(env, 'actions'), {
+    code: 1,
+    stderr: /^The tables are those of a newer release, which has the migration 9999_newer\. Run the command of .*\n$/,
+  });
+});
+
 t.test('after an interrupted restore, no command migrates or backs up the database', async (t) => {
   const source = await emptyDatabase(t);
   await migrate(source.url, { count: (await readdir(MIGRATIONS)).length - 1 });
