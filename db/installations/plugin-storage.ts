@@ -63,11 +63,15 @@ export function deleteStorageValue(
   return inTransaction(pool, remove, signal);
 }
 
-/** Lists the keys that start with a prefix, sorted. Null: there are more than `limits.storageListKeys`. */
+/**
+ * Lists the keys that start with a prefix, sorted by their bytes, whatever the collation of the database. Null: there are more than
+ * `limits.storageListKeys`.
+ */
 export async function listStorageKeys(pool: Pool, installationId: string, prefix: string): Promise<string[] | null> {
   const keys = await listValues<string>(
     pool,
-    `SELECT key FROM installation_storage WHERE installation_id = $1 AND starts_with(key, $2) ORDER BY key LIMIT $3`,
+    `SELECT key FROM installation_storage WHERE installation_id = $1 AND starts_with(key, $2)
+      ORDER BY key COLLATE "C" LIMIT $3`,
     [installationId, prefix, limits.storageListKeys + 1],
   );
   return keys.length > limits.storageListKeys ? null : keys;

@@ -30,7 +30,7 @@ export class ScriptedStorage {
   /** @throws HostError when there are too many */
   list(prefix: string): string[] {
     requireKey(prefix);
-    const found = [...this.#stored.keys()].filter((key) => key.startsWith(prefix)).sort();
+    const found = [...this.#stored.keys()].filter((key) => key.startsWith(prefix)).sort(compareBytes);
     return requireListable(found.length > limits.storageListKeys ? null : found);
   }
 
@@ -39,3 +39,6 @@ export class ScriptedStorage {
     return value === undefined ? 0 : measureEntry({ key, value });
   }
 }
+
+/** The order of the service. That of `sort` alone differs for characters beyond U+FFFF. */
+const compareBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
