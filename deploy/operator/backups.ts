@@ -82,7 +82,7 @@ export const restore: OperatorCommand = {
       const folder = settings.DATA_DIR;
       const { manifest, ...done } = await restoreBackup(archive, target.url, folder, printProgress, target.setting);
       const options = { files: manifest.files, folder, openBlobs: blobsOf(settings), onProgress: printProgress };
-      const blobs = await checkRestoredBlobs(target.url, options);
+      const blobs = await checkRestoredBlobs(target.url, options).catch(toUnchecked);
       const what = `${done.rows} rows and ${done.files} files of ${done.at} are restored`;
       return {
         sentence: `${what}. ${describeBlobs(blobs)} ${REPEAT_REVOCATIONS}`,
@@ -138,10 +138,20 @@ const blobsOf =
 const REPEAT_REVOCATIONS =
   'What was revoked, suspended, demoted or blocked since then is accepted again. Before you start the service, repeat it, and run rotate-identity-key --revoke-old if a key that signs tokens was revoked (docs/operating.md, “Backup and restore”).';
 
-const describeBlobs = (check: BlobCheck): string =>
-  check.lost.length === 0
+/** The blobs could not be checked. */
+interface Unchecked {
+  readonly error: string;
+}
+/** The restore is complete, and cannot be repeated for the sake of the check: the bucket may be away, or its access keys not set yet. */
+const toUnchecked = (error: unknown): Unchecked => ({ error: error instanceof Error ? error.message : String(error) });
+
+function describeBlobs(check: BlobCheck | Unchecked): string {
+  if ('error' in check)
+    return `The blobs could not be checked: ${check.error.replace(/\.$/, '')}. Run check-backup when this is solved.`;
+  return check.lost.length === 0
     ? `All ${check.blobs} blobs are in ${check.store}: set BLOBS=${check.store}.`
     : `${describeLost(check)}. Set BLOBS=${check.store}.`;
+}
 
 async function checkRestoredBlobs(url: string, options: Omit<BlobCheckOptions, 'pool'>): Promise<BlobCheck> {
   const { pool, close } = openPool(url, { name: 'bulkhead-restore', connections: 1, onError: () => undefined });

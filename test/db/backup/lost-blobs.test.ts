@@ -129,6 +129,20 @@ await soakTest(t, 'a move writes no copies, and reads and keeps those of the ser
   t.ok(existsSync(copy));
 });
 
+t.test('a restore that cannot read the bucket says so, and that all else is restored', async (t) => {
+  const { env, pool } = await createCluster(t);
+  await pool.query("UPDATE cluster SET blob_store = 's3://bucket/one'");
+  const path = join(await temporaryFolder(t), 'one.backup');
+  const backup = await operator(env, 'backup', path);
+  t.match(backup, { code: 0 }, backup.stderr);
+  const unset = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set for s3://bucket/one';
+  const restored = await restore(t, path);
+  t.match(restored, {
+    code: 0,
+    stdout: `are restored. The blobs could not be checked: ${unset}. Run check-backup when this is solved. What was revoked, `,
+  });
+});
+
 t.test('a blob that cannot be read because a connection was lost does not count as lost', async (t) => {
   const { env, pool } = await createCluster(t);
   await pool.query("UPDATE cluster SET blob_store = 'database'");
