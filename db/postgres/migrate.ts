@@ -61,6 +61,8 @@ export async function migrate(
     await client.query(`SET lock_timeout = ${LOCK_TIMEOUT_MS}`);
     // A server on a platform without this check refuses the setting: there, the statement or its wait ends first.
     await client.query(`SET client_connection_check_interval = ${CLIENT_CHECK_MS}`).catch(() => undefined);
+    // The transaction of the migrations may be committed when the build of an index meets a deadlock and all is tried again.
+    const names: string[] = [];
     for (;;) {
       try {
         const applied = await runner({
@@ -74,8 +76,9 @@ export async function migrate(
           log: () => undefined,
           ...(count === undefined ? {} : { count }),
         });
+        names.push(...applied.map((migration) => migration.name));
         if (count === undefined) await buildIndexes(client, indexes, (sentence) => onWait?.(sentence));
-        return applied.map((migration) => migration.name);
+        return names;
       } catch (error) {
         signal?.throwIfAborted();
         if (!isLockRefused(error)) throw explainOtherMigrations(error);

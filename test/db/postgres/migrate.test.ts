@@ -143,6 +143,22 @@ t.test(
   },
 );
 
+t.test('migrations that were applied are named although the build of an index met a deadlock', async (t) => {
+  const directory = join(folder, 'index-deadlock');
+  await mkdir(directory);
+  const { pool, close } = openPool(empty.href, { name: 'traffic', connections: 1, onError: () => undefined });
+  t.teardown(close);
+  await pool.query(`DROP TABLE migrations; CREATE TABLE fragile (n int); INSERT INTO fragile VALUES (1); CREATE SEQUENCE builds;
+    CREATE FUNCTION fail_once(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$
+      BEGIN IF nextval('public.builds') = 1 THEN RAISE deadlock_detected; END IF; RETURN n; END $$`);
+  await writeFile(join(directory, '0001_one.sql'), '-- Up Migration\nSELECT 1;');
+  const indexes = [{ name: 'fragile_n', on: 'fragile (fail_once(n))' }];
+  const waits: string[] = [];
+  const applied = await migrate(empty.href, { directory, indexes, onWait: (sentence) => void waits.push(sentence) });
+  t.match(waits, [/^building the index/, /^the migrations wait for locks/, /^building the index/]);
+  t.same(applied, ['0001_one']);
+});
+
 /** A new database with the migrations before the given one. */
 async function openDatabaseBefore(t: Teardown, migration: string) {
   const old = new URL(url);
