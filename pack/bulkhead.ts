@@ -43,11 +43,15 @@ const exitCode = await runCommandLine(process.argv.slice(2), {
 });
 if (exitCode !== exitCodes.ok) process.exitCode = exitCode;
 
-/** Returns the file of a descriptor; nothing for a terminal, a pipe or a device, or if the descriptor is closed. */
+/**
+ * Returns the file of a descriptor; nothing for a terminal, a pipe or a device, or if the descriptor is closed. As large integers:
+ * where the last numbers that Node read are those of a pipe, Node 22 follows no link to a module, and esbuild, which pnpm and the
+ * tests link, does not find its program.
+ */
 function readFileId(descriptor: number): FileId[] {
   try {
-    const found = fstatSync(descriptor);
-    return found.isFile() ? [found] : [];
+    const found = fstatSync(descriptor, { bigint: true });
+    return found.isFile() ? [{ dev: Number(found.dev), ino: Number(found.ino) }] : [];
   } catch {
     return [];
   }

@@ -146,6 +146,17 @@ t.test('what npm packed can be imported, and the command runs', async (t) => {
   t.ok(kept.length > 0, 'its modules are compiled once for all starts');
 });
 
+t.test('check says so where npm left out the program of esbuild', async (t) => {
+  const incomplete = join(author, 'incomplete');
+  await cp(join(root, 'node_modules/esbuild'), join(incomplete, 'node_modules/esbuild'), { recursive: true });
+  await cp(join(author, 'node_modules/@bulkhead'), join(incomplete, 'node_modules/@bulkhead'), { recursive: true });
+  const command = join(incomplete, 'node_modules/@bulkhead/sdk/dist/bulkhead.js');
+  const plugin = await writePlugin('incomplete-build', `tools.a = { description: 'A', parameters: {}, handler() {} };`);
+  const checked = await run(process.execPath, [command, 'check', plugin]).catch((error: { stderr: string }) => error);
+  t.match(checked, { stderr: /The package "@esbuild\/linux-\w+" could not be found/ });
+  t.notMatch(checked.stderr, 'nested too deeply');
+});
+
 // Its Node is a download of 170 MB.
 const skipOldest = amount<string | false>({ quick: 'with --soak', soak: false });
 t.test(`check runs on Node ${await readOldestVersion()}`, { skip: skipOldest }, async (t) => {
