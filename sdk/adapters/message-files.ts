@@ -51,7 +51,7 @@ export class MessageFiles {
           );
         const name = toStorable(given);
         const attachment = { name, mediaType: toStorable(mediaType) };
-        if (data !== undefined && (data.length / BASE64_CHARS) * BASE64_BYTES <= MEDIA_MAX_BYTES) {
+        if (data !== undefined && countBytes(data) <= MEDIA_MAX_BYTES) {
           const kept = await this.#session.putMedia({ data, name }, { signal });
           return { ...attachment, mediaType: kept.mediaType, mediaId: kept.id };
         }
@@ -103,6 +103,12 @@ export class MessageFiles {
       throw error;
     }
   }
+}
+
+/** How many bytes a base64 text encodes, with or without padding. */
+function countBytes(data: string): number {
+  const padding = data.endsWith('==') ? 2 : Number(data.endsWith('='));
+  return Math.floor(((data.length - padding) / BASE64_CHARS) * BASE64_BYTES);
 }
 
 /** The service replaces the type by that of the bytes. */

@@ -30,6 +30,7 @@ import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
 import type { AdapterOptions } from '../../sdk/adapters/judged-conversation.ts';
 import * as langchain from '../../sdk/adapters/langchain.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
+import { MIB } from '../../sdk/contract/limits.ts';
 import { encodeBase64 } from '../../sdk/session/base64.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { isSoak, listCases } from '../runner/soak.ts';
@@ -905,6 +906,23 @@ t.test('ai-sdk: the model gets the judged picture of a message whose id comes ag
     t.notMatch(asked, base64('FORBIDDEN'));
     t.match(await sendPicture(next, 'fine', options), base64('fine'));
   }
+});
+
+await fixture.install({
+  account: 'sizes',
+  slug: 'sizes',
+  capabilities: ['host.media'],
+  code: `middleware.inboundMessage = async ({ message, cancel }) => {
+    const [{ mediaId }] = message.attachments;
+    if (mediaId) cancel((await host.media.get(mediaId)).content.length + ' bytes');
+  };`,
+});
+
+t.test('ai-sdk: plugins read files of up to 2 MiB, and only name and type of larger ones', async (t) => {
+  const session = await openSession('sizes');
+  for (const size of [2 * MIB - 1, 2 * MIB])
+    await t.rejects(sendPicture(session, 'x'.repeat(size)), { name: 'VetoError', reason: `${size} bytes` });
+  t.ok(await sendPicture(session, 'x'.repeat(2 * MIB + 1)));
 });
 
 await fixture.install({
