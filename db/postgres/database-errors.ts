@@ -23,6 +23,9 @@ const KINDS: Readonly<Record<string, DatabaseErrorKind>> = {
   '23': 'rejected_row',
   // Read-only transaction: a standby, or a server that its operator or a full disk made read-only.
   '25006': 'unavailable',
+  // The server ended the connection of a transaction that was idle or lasted too long: this machine may have been suspended.
+  '25P03': 'unavailable',
+  '25P04': 'unavailable',
   // Invalid authorization: the password was changed, or the role may not log in now.
   '28': 'unavailable',
   // The database does not exist: it is being restored or renamed.

@@ -1,9 +1,10 @@
+import type { Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import { recountUsage } from '../../../db/accounts/usage.ts';
 import { isDatabaseUnavailable } from '../../../db/postgres/database-errors.ts';
 import { inTransaction, openPool, takeNamedLock } from '../../../db/postgres/pool.ts';
-import { findRow, planOnce } from '../../../db/postgres/rows.ts';
+import { findRow, findValue, hasRow, planOnce } from '../../../db/postgres/rows.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Teardown, testDatabase } from '../../runner/harness.ts';
 import { openGate } from '../../storm/database-gate.ts';
@@ -47,6 +48,23 @@ t.test('a connection lost inside a transaction is discarded', async (t) => {
   const cut = inTransaction(pool, (tx) => tx.query('SELECT pg_terminate_backend(pg_backend_pid())'));
   await t.rejects(cut);
   t.equal(await count(), 1);
+});
+
+t.test('the end of a transaction that was idle for too long counts as an unavailable database', async (t) => {
+  const suspended = inTransaction(pool, async (tx) => {
+    const { stream } = (tx as unknown as { readonly connection: { readonly stream: Socket } }).connection;
+    const pid = await findValue<number>(tx, 'SELECT pg_backend_pid()');
+    await tx.query('SET LOCAL idle_in_transaction_session_timeout = 50');
+    // Like a process that was suspended: it sends the next statement before it reads that the connection has ended.
+    stream.pause().cork();
+    await eventually(async () => !(await hasRow(pool, 'SELECT 1 FROM pg_stat_activity WHERE pid = $1', [pid])));
+    const answered = tx.query('SELECT 1');
+    stream.resume();
+    await answered;
+  });
+  const error: unknown = await suspended.catch((error: unknown) => error);
+  t.match(error, { code: '25P03' });
+  t.ok(isDatabaseUnavailable(error));
 });
 
 t.test('a statement of planOnce is planned again for a table that has grown', async (t) => {
