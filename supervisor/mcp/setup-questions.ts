@@ -54,8 +54,8 @@ interface VersionAnswer {
 
 interface OpenQuestion {
   readonly outcome: Promise<Outcome>;
-  /** Aborts when the client that was asked has left. */
-  readonly asker: AbortSignal;
+  /** The call whose client is asked. */
+  readonly asker: WaitingCall;
 }
 
 const NOT_ASKED = 'Its user must do this.';
@@ -92,12 +92,15 @@ export class SetupQuestions {
     const { installationId } = plugin;
     for (let open = this.#open.get(installationId); open; open = this.#open.get(installationId)) {
       const outcome = await open.outcome;
-      // A client that has left, or can be asked less, must not answer for this one.
-      const isOthers = outcome === NOT_ASKED || (outcome !== null && open.asker.aborted);
+      // A client that has left, cannot answer, or can be asked less, must not answer for this one.
+      const isOthers =
+        outcome === NOT_ASKED ||
+        (outcome === CLIENT_FAULT && open.asker.server !== call.server) ||
+        (outcome !== null && open.asker.signal.aborted);
       if (!isOthers || call.signal.aborted) return outcome;
     }
     const outcome = this.#askOnce(plugin, call).finally(() => this.#open.delete(installationId));
-    this.#open.set(installationId, { outcome, asker: call.signal });
+    this.#open.set(installationId, { outcome, asker: call });
     return outcome;
   }
 

@@ -829,6 +829,27 @@ soakTest(t, 'a user whose client leaves in mid-question leaves it to another cli
   t.match(await readInstallation(), { status: 'ready' });
 });
 
+t.test('a client that cannot answer a question leaves it to another client', async (t) => {
+  const { own, tool, readInstallation } = await installUnconfigured(REQUIRED_SETTINGS);
+  const token = await own.issuer.issue(own.account);
+  const asked = Promise.withResolvers<void>();
+  const failed = Promise.withResolvers<ElicitResult>();
+  const broken = await connectUser(t, token, () => {
+    asked.resolve();
+    return failed.promise;
+  });
+  const first = broken.callTool({ name: tool });
+  await asked.promise;
+  const other = await connectUser(t, token, () => ({ action: 'accept', content: { city: 'Bern', unit: 'F' } }));
+  const second = other.callTool({ name: tool });
+  // The server answers after it has read the call.
+  await other.ping();
+  failed.reject(new Error('it has no form'));
+  t.match(await first, { content: [{ text: /client answered the question with an error/ }], isError: true });
+  t.match(await second, { content: [{ text: 'Bern F' }], isError: false });
+  t.match(await readInstallation(), { status: 'ready' });
+});
+
 soakTest(t, 'an answer of a client that has left is not saved', async (t) => {
   const { own, tool, installationId, readInstallation } = await installUnconfigured(REQUIRED_SETTINGS);
   const token = await own.issuer.issue(own.account);
