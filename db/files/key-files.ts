@@ -88,10 +88,21 @@ function decodeSecretKey(content: Buffer, path: string): Buffer {
   return key;
 }
 
-function readKid(content: Buffer): string {
-  const { kid } = JSON.parse(content.toString('utf8')) as { readonly kid?: unknown };
-  if (typeof kid !== 'string') throw new Error(`DATA_DIR/keys/${FIRST_IDENTITY} is not a key: it has no kid.`);
-  return kid;
+function readKid(content: Buffer, path = `DATA_DIR/keys/${FIRST_IDENTITY}`): string {
+  let key: { readonly kid?: unknown } | null;
+  try {
+    key = JSON.parse(content.toString('utf8'));
+  } catch {
+    throw new Error(`${path} is not a key: it is not JSON.`);
+  }
+  if (typeof key?.kid !== 'string') throw new Error(`${path} is not a key: it has no kid.`);
+  return key.kid;
+}
+
+/** @throws Error that names the file if its content is no key of the kind that its name says */
+export function requireKey(path: string, content: Buffer): void {
+  if (path.endsWith('.key')) decodeSecretKey(content, path);
+  else readKid(content, path);
 }
 
 /**

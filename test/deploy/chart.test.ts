@@ -339,19 +339,40 @@ t.test('the schema of the values is the one its table makes', async (t) => {
   t.same(JSON.parse(await readFile(join(CHART, 'values.schema.json'), 'utf8')), valuesSchema());
 });
 
+const KEY_ID = '019a0000-0000-7000-8000-000000000000';
+const SECRET_KEY = Buffer.alloc(32, 7).toString('base64');
+
 t.test('keys of a Secret are placed once, and never replace one', async (t) => {
   const [secret, DATA_DIR] = [await temporaryFolder(t), await temporaryFolder(t)];
-  const id = '019a0000-0000-7000-8000-000000000000';
-  await writeFile(join(secret, 'identity.jwk.json'), 'first');
-  await writeFile(join(secret, `${id}.key`), 'sealing');
+  const id = KEY_ID;
+  await writeFile(join(secret, 'identity.jwk.json'), '{"kid":"first"}');
+  await writeFile(join(secret, `${id}.key`), SECRET_KEY);
   await writeFile(join(secret, 'README'), 'nothing of ours');
   const place = () =>
     run(process.execPath, [join(ROOT, 'deploy/place-keys.ts'), secret], { cwd: '/', env: { DATA_DIR } });
   await place();
-  await writeFile(join(secret, 'identity.jwk.json'), 'second');
+  await writeFile(join(secret, 'identity.jwk.json'), '{"kid":"second"}');
   t.match((await place()).stdout, /identity\.jwk\.json: exists already/);
-  t.equal(await readFile(join(DATA_DIR, 'keys/identity.jwk.json'), 'utf8'), 'first');
-  t.equal(await readFile(join(DATA_DIR, 'keys/secrets', `${id}.key`), 'utf8'), 'sealing');
+  t.equal(await readFile(join(DATA_DIR, 'keys/identity.jwk.json'), 'utf8'), '{"kid":"first"}');
+  t.equal(await readFile(join(DATA_DIR, 'keys/secrets', `${id}.key`), 'utf8'), SECRET_KEY);
   t.equal((await stat(join(DATA_DIR, 'keys/identity.jwk.json'))).mode & 0o777, 0o600);
   t.same(await readdir(join(DATA_DIR, 'keys/secrets')), [`${id}.key`], 'nothing unfinished is left');
+});
+
+t.test('a file of a Secret that is no key is refused, and nothing is placed before it is corrected', async (t) => {
+  const wrong = [
+    ['identity.jwk.json', 'kid', /identity\.jwk\.json is not a key: it is not JSON\./],
+    ['identity.jwk.json', 'null', /identity\.jwk\.json is not a key: it has no kid\./],
+    [`${KEY_ID}.key`, 'sealing', /0000\.key is not a 256-bit key in base64\./],
+  ] as const;
+  for (const [name, content, message] of wrong) {
+    const [secret, DATA_DIR] = [await temporaryFolder(t), await temporaryFolder(t)];
+    const place = () =>
+      run(process.execPath, [join(ROOT, 'deploy/place-keys.ts'), secret], { cwd: '/', env: { DATA_DIR } });
+    await writeFile(join(secret, 'identity.jwk.json'), '{"kid":"first"}');
+    await writeFile(join(secret, `${KEY_ID}.key`), SECRET_KEY);
+    await writeFile(join(secret, name), content);
+    await t.rejects(place(), { message }, name);
+    t.same(await readdir(DATA_DIR), [], name);
+  }
 });
