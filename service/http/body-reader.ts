@@ -179,14 +179,18 @@ const DISCARDS_AT_ONCE = 16;
 /** Functions that end running discards, in the order of their start. */
 const discards = new Set<() => void>();
 
+/** Bodies that are or were discarded. */
+const discarded = new WeakSet<IncomingMessage>();
+
 /**
- * Reads and discards the rest of a refused body, so that the client sees the response: the kernel resets a connection that is closed
- * while the client sends. Closes the connection nevertheless if the body exceeds the limits, or when too many others follow it: slow
- * clients cannot keep others from their responses.
+ * Reads and discards the rest of a refused body, or of one that was not read before the response, so that the client sees the response:
+ * the kernel resets a connection that is closed while the client sends. Closes the connection nevertheless if the body exceeds the
+ * limits, or when too many others follow it: slow clients cannot keep others from their responses. Idempotent.
  */
 export function discardBody(body: IncomingMessage, response: ServerResponse): void {
   // The client has disconnected, and the listener of `close` below would never run.
-  if (body.destroyed) return;
+  if (body.destroyed || discarded.has(body)) return;
+  discarded.add(body);
   body.unpipe();
   const stop = (): void => void body.destroy();
   const stopAnswered = (): void => {

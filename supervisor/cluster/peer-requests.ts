@@ -7,6 +7,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Peer } from '../../db/cluster/supervisors.ts';
 import { Problem } from '../../sdk/contract/errors.ts';
 import { openPeerRequest, type PeerRequest } from '../../service/cluster/peer-signature.ts';
+import { discardBody } from '../../service/http/body-reader.ts';
 import { Agent } from '../../service/http/node-http.ts';
 import { createLossProblem } from './lost-calls.ts';
 import { RETRY_AFTER_S } from './ownership-policy.ts';
@@ -118,7 +119,7 @@ export class PeerRequests {
       if (!sent.writableFinished) {
         // Answered before the end of the body, which may never come. The rest is discarded here.
         sent.destroy();
-        raw.unpipe(sent).resume();
+        discardBody(raw, reply.raw);
       }
     } catch (error) {
       throw reply.raw.closed ? clientLeft() : error;

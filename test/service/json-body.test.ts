@@ -35,6 +35,7 @@ await app.register(async (scope) => {
   scope.post('/names', { config: { anyPropertyNames: true } }, async ({ body }) => ({ json: JSON.stringify(body) }));
   scope.post('/long', { bodyLimit: 2 * MIB }, async ({ body }) => ({ body }));
 });
+app.get('/unread', async () => ({}));
 const url = await app.listen({ port: 0, host: '127.0.0.1' });
 t.teardown(() => app.close());
 
@@ -269,6 +270,21 @@ t.test('a body in tiny chunks is refused, and no more of it is kept or read', as
   small.write(`${few}0\r\n\r\n`);
   t.match((await once(small, 'data'))[0], /^HTTP\/1\.1 400 .*which a double cannot hold/s, 'few are read');
   small.destroy();
+});
+
+t.test('a body of a request that is answered without it has the limits of a refused one', async (t) => {
+  const head = 'GET /unread HTTP/1.1\r\nhost: x\r\n';
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    .on('error', () => undefined)
+    .setEncoding('latin1');
+  const closed = once(socket, 'close');
+  socket.write(`${head}content-length: 2\r\n\r\n`);
+  t.match((await once(socket, 'data'))[0], /^HTTP\/1\.1 200 /);
+  const next = once(socket, 'data');
+  socket.write(`{}${head}transfer-encoding: chunked\r\n\r\n`);
+  t.match((await next)[0], /^HTTP\/1\.1 200 /, 'a connection whose body has ended serves the next request');
+  socket.write('1\r\n1\r\n'.repeat(5_000));
+  await closed;
 });
 
 t.test('a body that stops arriving is refused, whoever sends it', async (t) => {
