@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { Problem, problems } from '../../sdk/contract/errors.ts';
 import { KIB, SECOND } from '../../sdk/contract/limits.ts';
 import { readBody } from '../../service/http/body-reader.ts';
+import { discardRest, sendAtPace } from '../../service/http/errors.ts';
 import { ExchangeError, type TokenExchange } from '../../service/identity/token-exchange.ts';
 
 /** More than the longest token, and long enough for it over a slow line. */
@@ -20,8 +21,11 @@ export const exchangeRoutes = (exchange: TokenExchange) => async (scope: Fastify
   scope.setErrorHandler((error, request, reply) => {
     const { code, message, status, retryAfter } = toExchangeError(error);
     if (status >= SERVER_ERROR) request.log.error({ err: error }, 'the token exchange failed');
-    if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter));
-    return reply.code(status).header('cache-control', 'no-store').send({ error: code, error_description: message });
+    sendAtPace(status, request, reply, () => {
+      discardRest(request, reply);
+      if (retryAfter !== undefined) reply.header('retry-after', String(retryAfter));
+      reply.code(status).header('cache-control', 'no-store').send({ error: code, error_description: message });
+    });
   });
   // Beside the REST interface, not in it: requests and answers have the shapes of the RFC.
   scope.post('/oauth/token', { bodyLimit: BODY_BOUNDS.maxBytes, schema: { hide: true } }, async (request, reply) => {

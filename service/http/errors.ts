@@ -136,10 +136,16 @@ type OwnForm = (problem: ProblemBody) => object | null;
 export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply, toOwnForm?: OwnForm): void {
   const problem = toProblem(error);
   const { type, body } = formatProblem(problem, request, toOwnForm);
-  const send = (): void => void prepareAnswer(problem, error, request, reply).type(type).send(body);
+  sendAtPace(problem.status, request, reply, () => {
+    prepareAnswer(problem, error, request, reply).type(type).send(body);
+  });
+}
+
+/** Calls `send` at once, or at the pace of refusals if the body of a refused request has not arrived. */
+export function sendAtPace(status: number, request: FastifyRequest, reply: FastifyReply, send: () => void): void {
   const { refusals } = request.server;
   // An outage is not the client's doing.
-  if (problem.status >= problems.internal.status || !isBodyAwaited(request)) {
+  if (status >= problems.internal.status || !isBodyAwaited(request)) {
     send();
     return;
   }
@@ -192,13 +198,17 @@ function prepareAnswer(problem: Problem, error: unknown, request: FastifyRequest
   // Errors before routing skip the hooks, so the header is set here as well.
   reply.header('x-request-id', request.id);
   if (problem.retryAfter !== undefined) reply.header('retry-after', problem.retryAfter);
-  if (request.raw.complete === false) {
-    // The framework's header would close the connection while the client still sends.
-    reply.removeHeader('connection');
-    discardBody(request.raw, reply.raw);
-  }
+  discardRest(request, reply);
   if (problem.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer');
   return reply.code(problem.status).serializer((body: unknown) => JSON.stringify(body));
+}
+
+/** Discards what is still to come of a body, within limits. Call it before the answer is sent. */
+export function discardRest({ raw }: FastifyRequest, reply: FastifyReply): void {
+  if (raw.complete !== false) return;
+  // The framework's header would close the connection while the client still sends.
+  reply.removeHeader('connection');
+  discardBody(raw, reply.raw);
 }
 
 function logUnexpected(problem: Problem, error: unknown, request: FastifyRequest): void {

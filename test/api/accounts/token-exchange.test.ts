@@ -1,13 +1,16 @@
 /** Services that act for accounts: what they may exchange for what, and what the tokens that they get may do. */
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { decodeJwt, importJWK, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import t from 'tap';
 import { findOrCreateAccount } from '../../../db/accounts/accounts.ts';
 import { addDelegation } from '../../../db/accounts/delegations.ts';
+import { KIB } from '../../../sdk/contract/limits.ts';
 import type { OpenApiDocument } from '../../../service/http/openapi.ts';
 import { openIssuer } from '../../../service/identity/tokens.ts';
 import { makeKey, startIssuer } from '../../service/issuer.ts';
 import { startSupervisorFixture } from '../../supervisor/supervisor-fixture.ts';
-import { PUBLIC_URL, startApiFixture } from '../api-fixture.ts';
+import { listen, PUBLIC_URL, startApiFixture } from '../api-fixture.ts';
 
 const SECOND = 1_000;
 const GRANT_TYPE = 'urn:ietf:params:oauth:grant-type:token-exchange';
@@ -279,6 +282,20 @@ t.test('a service acts for an account that allowed it', async (t) => {
     t.ok(refused.length > 0 && refused.length <= 20, `${refused.length} of 80 are refused`);
     t.match(refused[0], { body: { error: 'temporarily_unavailable' }, headers: { 'retry-after': /^\d+$/ } });
   });
+});
+
+t.test('a refusal of a request whose body is still being sent leaves its connection open', async (t) => {
+  const socket = connect(await listen(await startApiFixture(t, {})), '127.0.0.1');
+  t.teardown(() => socket.destroy());
+  const bytes = 32 * KIB + 1;
+  const head = `POST /oauth/token HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: ${bytes}\r\n\r\n`;
+  for (let request = 1; request <= 2; request += 1) {
+    socket.write(head);
+    const [answer] = await once(socket.setEncoding('latin1'), 'data');
+    t.match(answer, /^HTTP\/1\.1 413 .*"error":"invalid_request"/s, `request ${request}`);
+    t.notMatch(answer, /^connection: close/im);
+    socket.write('x'.repeat(bytes));
+  }
 });
 
 t.test('a service without issuers says so to the account and to the service', async (t) => {
