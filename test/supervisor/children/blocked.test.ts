@@ -62,10 +62,8 @@ t.test('a suspended account’s children end at once; webhooks wait and arrive a
   t.equal((await readInstallation(session, 'inbox')).status, 200);
   const channel = await connect(fixture, made);
   const pid = fixture.supervisor.fleet.getPid(made.installationId) ?? 0;
-  const suspendedAt = performance.now();
   t.ok(await changeSuspension(fixture.pool, fixture.account, 'it sends spam'));
   await eventually(async () => !(await isAlive(pid)));
-  t.ok(performance.now() - suspendedAt < 10_000, `${performance.now() - suspendedAt} ms`);
   const refused = await readInstallation(session, 'inbox');
   t.match(refused, { status: 403, body: { code: 'account_suspended', detail: /: it sends spam$/ } });
   t.equal((await readInstallation(otherSession, 'others', 'bob')).status, 200, 'what it published runs for others');

@@ -9,8 +9,8 @@ import { type Installed, isAlive, openStorageFixture } from '../supervisor-fixtu
 import { startProcess } from '../supervisor-process.ts';
 
 const storage = await openStorageFixture(t);
-/** Within the first check after start-up, before the next one. Milliseconds. */
-const AT_ONCE_MS = 10_000;
+/** Within the first check after start-up, before the next one, which comes after 15 s. Milliseconds. */
+const AT_ONCE_MS = 14_500;
 
 const RECORDER = `
 async function note(event) {

@@ -120,9 +120,7 @@ t.test('a child that ignores signals is killed', async (t) => {
   const child = testChild(t, await testJail(t, { program: endings.ignoring ?? '' }));
   await child.ready;
   await untilIdKnown(child);
-  const started = performance.now();
   await child.kill('enough');
-  t.ok(performance.now() - started < 10_000);
   t.notOk(isAlive(child.pid));
 });
 
