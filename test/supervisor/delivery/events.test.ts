@@ -1,14 +1,22 @@
 /** Events reach their handlers: sessions, retries, holding back, uninstalling. */
+import type { Pool } from 'pg';
 import t from 'tap';
 import { claimNextEvent, finishEvent, recordEvent } from '../../../db/installations/events.ts';
 import { readStorageValue } from '../../../db/installations/plugin-storage.ts';
+import { type Queues, startQueues } from '../../../db/jobs/queues.ts';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
 import { inTransaction } from '../../../db/postgres/pool.ts';
 import { judgeAttempt, UNINSTALL_EVENT_MAX_MS } from '../../../supervisor/delivery/event-retry-policy.ts';
 import { moveClocks } from '../../fixtures/moved-clocks.ts';
+import { claimAccount } from '../../fixtures/shard-owner.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { amount } from '../../runner/soak.ts';
-import { type Installed, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import {
+  type Installed,
+  openStorageFixture,
+  type SupervisorFixture,
+  startSupervisorFixture,
+} from '../supervisor-fixture.ts';
 
 const shared = await startSupervisorFixture(t);
 const seen = async (fixture: SupervisorFixture, made: Installed) =>
@@ -132,12 +140,12 @@ t.test('a session’s events wait for plugins that are paused or lack configurat
 });
 
 const MANY = amount({ quick: 20, soak: 60 });
-const sessionsStarted = (fixture: SupervisorFixture, made: Installed, count: number) =>
-  inTransaction(fixture.pool, async (tx) => {
+const sessionsStarted = (pool: Pool, queues: Queues, made: Installed, count: number) =>
+  inTransaction(pool, async (tx) => {
     const { installationId, accountId, pluginId, versionId } = made;
     const shared = { installationId, accountId, pluginId, versionId, semVer: '1.0.0' };
     for (let index = 0; index < count; index += 1)
-      await recordEvent(tx, fixture.supervisor.queues, {
+      await recordEvent(tx, queues, {
         ...shared,
         type: 'sessionStarted',
         data: { sessionId: `s${index}`, agentId: 'a', channelId: null },
@@ -157,7 +165,7 @@ t.test(`${MANY} events of one moment arrive in their order, and never two at onc
         running -= 1;
       };`,
   });
-  await sessionsStarted(fixture, made, MANY);
+  await sessionsStarted(fixture.pool, fixture.supervisor.queues, made, MANY);
   await eventually(async () => (await seen(fixture, made)).length === MANY);
   t.same(
     await seen(fixture, made),
@@ -169,7 +177,7 @@ t.test('an event that fails holds the later ones back once, and then lets them p
   const fixture = shared.withNewAccount();
   const code = recorder(['sessionStarted'], 'if (event.data.sessionId === "s0") throw new Error("not this one");');
   const made = await fixture.install({ slug: 'poisoned', capabilities: ['host.storage'], code });
-  await sessionsStarted(fixture, made, 2);
+  await sessionsStarted(fixture.pool, fixture.supervisor.queues, made, 2);
   const told = async () =>
     (await seen(fixture, made)).map(({ data }: { data: { sessionId: string } }) => data.sessionId).join();
   const [first] = (
@@ -192,18 +200,13 @@ t.test('an event that fails holds the later ones back once, and then lets them p
 });
 
 t.test('a supervisor that owned an account before neither claims nor finishes its events', async (t) => {
-  const fixture = shared.withNewAccount();
-  // Paused, so that only this test claims its events.
-  const made = await fixture.install({ slug: 'shared', status: 'paused', code: recorder(['sessionStarted']) });
-  await sessionsStarted(fixture, made, 2);
-  // The supervisor has seen to both of their jobs, and holds the events back.
-  await eventually(async () => {
-    const jobs = `SELECT 1 FROM pgboss.job WHERE name = 'events' AND state <= 'active' AND data ->> 'installationId' = $1`;
-    return (await fixture.pool.query(jobs, [made.installationId])).rowCount === 0;
-  });
-  const { pool } = fixture;
-  await pool.query('UPDATE events SET next_attempt_at = now() WHERE installation_id = $1', [made.installationId]);
-  const owner = fixture.supervisor.ownership.fence(made.accountId);
+  // Without a supervisor that runs: only this test claims the events.
+  const { pool, install } = await openStorageFixture(t);
+  const made = await install({ slug: 'shared', code: recorder(['sessionStarted']) });
+  const queues = await startQueues({ pool, role: 'producer', onError: (error) => t.error(error) });
+  await sessionsStarted(pool, queues, made, 2);
+  await queues.stop();
+  const owner = await claimAccount(pool, made.accountId);
   const former = { ...owner, epoch: owner.epoch - 1 };
   await t.rejects(claimNextEvent(pool, made.installationId, former), { code: 'BH409' });
   const claimed = await claimNextEvent(pool, made.installationId, owner);
