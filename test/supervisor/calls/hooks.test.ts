@@ -69,9 +69,11 @@ t.test('a throwing link is skipped, with a line in its log', async (t) => {
   t.equal(answer.body.context.systemPrompt, 'a fine');
   t.match(answer.body.trace, [{ outcome: 'skipped_error' }, { outcome: 'changed' }]);
   await fixture.supervisor.logs.flush();
-  const { rows } = await fixture.pool.query(`SELECT * FROM plugin_logs WHERE installation_id = $1`, [
-    broken.installationId,
-  ]);
+  // On a busy machine, an earlier line says that it is still starting.
+  const { rows } = await fixture.pool.query(
+    `SELECT * FROM plugin_logs WHERE installation_id = $1 AND message NOT LIKE '%it is still starting'`,
+    [broken.installationId],
+  );
   t.match(rows, [{ source: 'system', level: 'error', message: /oh no/, session_id: session }]);
 });
 
