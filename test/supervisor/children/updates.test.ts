@@ -91,7 +91,10 @@ t.test('a version that throws with its real grants leaves the old one current an
   await user.post(`${path}/resume`);
   // The supervisor learns of it a moment later, and a busy machine starts the child in more than one call's time.
   await eventually(async () => (await call()).context.systemPrompt === 'a 1.0.0');
-  t.match((await user.post(`${path}/retry-update`)).body, { currentSemVer: '1.0.0', failedUpdate: { versionId } });
+  t.equal((await user.post(`${path}/retry-update`)).status, 200);
+  // The API waits a few seconds for it.
+  await ended();
+  t.match(await get(), { currentSemVer: '1.0.0', failedUpdate: { versionId } });
   t.ok((await listLines(fixture, made)).some((line) => /^2\.0\.0 does not start: .*no start/.test(line)));
   await begin(answering('3.0.0'));
   await eventually(async () => (await get()).currentSemVer === '3.0.0');
@@ -136,7 +139,8 @@ t.test('calls go on during an update, and each is answered by what is current', 
       const { context: answered, trace } = await call();
       const after = (await get()).currentSemVer;
       if (trace[0].outcome !== 'changed') t.fail(JSON.stringify(trace));
-      if (![`a ${before}`, `a ${after}`].includes(answered.systemPrompt))
+      // On a busy machine, more than one update may have been between the two.
+      if (answered.systemPrompt < `a ${before}` || answered.systemPrompt > `a ${after}`)
         t.fail(`${answered.systemPrompt} between ${before} and ${after}`);
       seen.add(answered.systemPrompt);
     }
@@ -222,11 +226,13 @@ for (const [name, { takeAway, left }] of listCases(reductions, 'an update needs 
   });
 
 t.test('a paused one is updated when it resumes', async (t) => {
-  const { fixture, made, user, path, get, begin, call } = await openCase();
+  const { fixture, made, user, path, get, begin, call, ended } = await openCase();
   await user.post(`${path}/pause`);
   await begin(answering('2.0.0'));
   t.match(await get(), { status: 'paused', currentSemVer: '1.0.0', updateUnderWay: { waitsFor: /Resume it/ } });
-  t.match((await user.post(`${path}/resume`)).body, { currentSemVer: '2.0.0', updateUnderWay: null });
+  t.equal((await user.post(`${path}/resume`)).status, 200);
+  await ended();
+  t.match(await get(), { status: 'ready', currentSemVer: '2.0.0' });
   t.equal((await call()).context.systemPrompt, 'a 2.0.0');
   await eventually(async () => (await listLines(fixture, made)).includes('updated 1.0.0 > 2.0.0'));
 });
