@@ -30,8 +30,10 @@ t.test('comparisons of rows and queues do not overlap, and one follows for what 
   const lock = () => locker.query('BEGIN; LOCK TABLE installation_runtime IN SHARE MODE');
   await lock();
   for (let loss = 1; loss <= LOSSES; loss += 1) {
+    const before = reconnects;
     await endListeners(pool);
-    await eventually(async () => reconnects === loss);
+    // A busy machine may lose the connection once more.
+    await eventually(async () => reconnects > before);
     await eventually(async () => (await listWaiting()).length > 0);
   }
   // All that the pool does waits for the lock, besides the connection that has it: so would a second comparison, which has begun by now.
