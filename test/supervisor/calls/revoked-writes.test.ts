@@ -13,7 +13,8 @@ const CODE = asCommand(`
   const [group, name] = args.member.split('.');
   const said = (call) => call.then(() => 'done', ({ code, message }) => code + ': ' + message);
   if (!args.many) return said(host[group][name](...args.given));
-  const big = 'x'.repeat(200_000);
+  // So long that their output is limited to some of them a second.
+  const big = 'x'.repeat(300_000);
   return Promise.all(Array.from({ length: args.many }, (_, n) => said(host.workspace.write('folder' + n + '/file.txt', big))));`);
 const CAPABILITIES = ['host.storage', 'host.media', 'host.workspace', 'host.agents', 'host.session'];
 // Calls that were waiting in the child arrive when the child is gone.
