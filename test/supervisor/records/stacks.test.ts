@@ -96,10 +96,11 @@ t.test('errors and log lines name the author’s files and lines', async (t) => 
 t.test('hostile stacks and maps', async (t) => {
   const { sourceMap } = await bundle({ 'index.ts': INDEX, 'deep/cause.ts': CAUSE });
   const many = 'p@1.0.0:3:5 '.repeat(100_000);
-  const started = performance.now();
+  const started = process.threadCpuUsage();
   mapFrames(sourceMap, many, 'p@1.0.0');
   mapFrames(sourceMap, `p@1.0.0:${'1'.repeat(500_000)}`, 'p@1.0.0');
-  t.ok(performance.now() - started < 5_000, 'a text of any shape is mapped in bounded time');
+  const { user, system } = process.threadCpuUsage(started);
+  t.ok((user + system) / 1_000 < 5_000, 'a text of any shape is mapped in bounded time');
   t.equal(mapFrames(sourceMap, 'p@1.0.0:0:0 p@1.0.0:1:0', 'p@1.0.0'), 'p@1.0.0:0:0 p@1.0.0:1:0');
   t.equal(mapFrames(sourceMap, 'other/p@1.0.0:3:5', 'p@1.0.0'), 'other/p@1.0.0:3:5', 'another name');
   const sources = ['/etc/passwd', '../x', 'file:///x', 'package:a"b', `package:${'a'.repeat(300)}`];
