@@ -1,7 +1,6 @@
 /** A host call under way ends when its grant goes, though nothing else of the child does. */
 import t, { type Test } from 'tap';
 import { notifyInstallationChanged } from '../../../db/postgres/notifications.ts';
-import { untilLockIsAwaited } from '../../fixtures/lock-waits.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { type Installed, type SupervisorFixture, startSupervisorFixture, withOwnSlugs } from '../supervisor-fixture.ts';
 
@@ -9,6 +8,16 @@ const LISTING = `tools.run = { description: 'd', parameters: { type: 'object' },
   host.storage.list().then(() => 'listed', (error) => error.code + ': ' + error.message) };`;
 
 const shared = await startSupervisorFixture(t);
+
+/** Whether the call's statement waits for the lock. The removal of what an earlier test uninstalled may wait for it as well. */
+const isCallWaiting = async ({ pool }: SupervisorFixture): Promise<boolean> => {
+  const { rows } = await pool.query(
+    `SELECT 1 FROM pg_stat_activity
+      WHERE datname = current_database() AND wait_event_type = 'Lock' AND starts_with(query, $1)`,
+    ['SELECT key FROM installation_storage'],
+  );
+  return rows.length > 0;
+};
 
 interface Stuck extends Installed {
   readonly fixture: SupervisorFixture;
@@ -31,7 +40,7 @@ async function stuckCall(t: Test): Promise<Stuck> {
   const result = fixture
     .call('POST', `/sessions/${session}/tools/${made.slug}__run`, { arguments: {} })
     .then(({ body }) => body.content?.[0]?.text ?? JSON.stringify(body));
-  await untilLockIsAwaited(fixture.pool);
+  await eventually(() => isCallWaiting(fixture));
   return { ...made, fixture, result };
 }
 
