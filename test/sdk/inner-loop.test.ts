@@ -136,12 +136,13 @@ t.test(
     }
     times.sort((a, b) => a - b);
     t.comment(`save to live: p50 ${times[Math.floor(SAVES / 2)]} ms of ${times.join(', ')}`);
-    // The line may come before the answer.
-    await eventually(async () => dev.items.some(({ message }) => message === 'adding'));
+    // A line may come before the answer.
+    const untilLogged = (line: string) => eventually(async () => dev.items.some(({ message }) => message === line));
+    await untilLogged('adding');
 
     dev.stdin.write('fire sessionStarted {"sessionId":"s9"}\n');
     t.match(await dev.next(({ played }) => String(played).startsWith('fire')), { answer: { outcome: 'delivered' } });
-    await dev.next(({ message }) => message === 'began s9');
+    await untilLogged('began s9');
     dev.stdin.write('fire nonsense\n');
     t.match(await dev.next(({ played }) => played === 'fire nonsense'), { error: { message: /sessionStarted/ } });
 
