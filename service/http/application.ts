@@ -20,7 +20,7 @@ import type { SignIn } from '../identity/sign-in.ts';
 import { RepeatedErrors } from '../telemetry/repeated-errors.ts';
 import { COSTLY_BYTES, waitToBegin } from '../timing/loop-turns.ts';
 import { requireCaller, requireSignIn } from './authentication.ts';
-import { discardBody, mayBeCostly, refuseEncodedBody } from './body-reader.ts';
+import { discardAfterResponse, mayBeCostly, refuseEncodedBody } from './body-reader.ts';
 import type { ByteLimits } from './byte-budget.ts';
 import { answerClientError, answerUnroutable, findHeadFault, uncheckedHost } from './client-errors.ts';
 import { CLIENT_LEFT_STATUS, onceClosed, sentStatus } from './closed-responses.ts';
@@ -126,9 +126,9 @@ export function createServer(options: ServerOptions): FastifyInstance {
     if (fault) throw fault;
     if (request.method !== 'GET' && request.method !== 'HEAD') refuseEncodedBody(request, reply);
   });
-  // Otherwise Node reads without a limit what a client goes on sending after its answer, such as a body of a GET.
   app.addHook('onSend', ({ raw }, reply, payload, done) => {
-    if (raw.complete === false) discardBody(raw, reply.raw);
+    // Such as a body of a GET.
+    if (raw.complete === false) discardAfterResponse(raw, reply.raw);
     done(null, payload);
   });
   return app;

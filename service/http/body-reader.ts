@@ -176,21 +176,19 @@ const DISCARD_PAUSE_BYTES = 64 * KIB;
 /** Maximum number of refused bodies that the process reads and discards at once. For a further one, the connection of the oldest is closed. */
 const DISCARDS_AT_ONCE = 16;
 
-/** Functions that end running discards, in the order of their start. */
+/** Functions that end running discards of refused bodies, in the order of their start. */
 const discards = new Set<() => void>();
-
-/** Bodies that are or were discarded. */
-const discarded = new WeakSet<IncomingMessage>();
+/** Bodies that are discarded. */
+const discarded = new Set<IncomingMessage>();
 
 /**
- * Reads and discards the rest of a refused body, or of one that was not read before the response, so that the client sees the response:
- * the kernel resets a connection that is closed while the client sends. Closes the connection nevertheless if the body exceeds the
- * limits, or when too many others follow it: slow clients cannot keep others from their responses. Idempotent.
+ * Reads and discards the rest of a refused body, so that the client sees the response: the kernel resets a connection that is closed
+ * while the client sends. Closes the connection nevertheless if the body exceeds the limits, or when too many others follow it: slow
+ * clients cannot keep others from their responses.
  */
 export function discardBody(body: IncomingMessage, response: ServerResponse): void {
   // The client has disconnected, and the listener of `close` below would never run.
-  if (body.destroyed || discarded.has(body)) return;
-  discarded.add(body);
+  if (body.destroyed) return;
   body.unpipe();
   const stop = (): void => void body.destroy();
   const stopAnswered = (): void => {
@@ -201,6 +199,26 @@ export function discardBody(body: IncomingMessage, response: ServerResponse): vo
   const [oldest] = discards;
   if (discards.size >= DISCARDS_AT_ONCE) oldest?.();
   discards.add(stopAnswered);
+  body.once('close', () => discards.delete(stopAnswered));
+  readToEnd(body);
+}
+
+/**
+ * Discards what a client still sends of a body when the response is sent, with the limits of a refused one. Node would read it at any
+ * speed until the time of the request is over. Until then the kernel holds the client back.
+ */
+export function discardAfterResponse(body: IncomingMessage, response: ServerResponse): void {
+  // Before Node's own listener, which drops what has no reader.
+  response.prependOnceListener('finish', () => {
+    if (body.complete || body.destroyed || discarded.has(body)) return;
+    body.read(0);
+    readToEnd(body);
+  });
+}
+
+/** Reads a body and drops it. Closes the connection if it exceeds the limits. */
+function readToEnd(body: IncomingMessage): void {
+  discarded.add(body);
   let bytes = 0;
   let chunks = 0;
   let pauseAt = DISCARD_PAUSE_BYTES;
@@ -212,15 +230,16 @@ export function discardBody(body: IncomingMessage, response: ServerResponse): vo
     if (bytes < pauseAt) return;
     pauseAt = bytes + DISCARD_PAUSE_BYTES;
     body.pause();
-    setTimeout(() => body.resume(), DISCARD_PAUSE_MS * discards.size).unref();
+    setTimeout(() => body.resume(), DISCARD_PAUSE_MS * discarded.size).unref();
   });
   body.resume();
+  const stop = (): void => void body.destroy();
   const { socket } = body;
   const timer = setTimeout(stop, DISCARD_MS).unref();
   // After the answer, Node no longer closes the request of a client that disconnects.
   socket.once('close', stop);
   body.once('close', () => {
-    discards.delete(stopAnswered);
+    discarded.delete(body);
     clearTimeout(timer);
     socket.off('close', stop);
   });

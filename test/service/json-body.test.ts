@@ -35,7 +35,9 @@ await app.register(async (scope) => {
   scope.post('/names', { config: { anyPropertyNames: true } }, async ({ body }) => ({ json: JSON.stringify(body) }));
   scope.post('/long', { bodyLimit: 2 * MIB }, async ({ body }) => ({ body }));
 });
+const slow = new Readable({ read: () => undefined });
 app.get('/unread', async () => ({}));
+app.get('/slow', async (_request, reply) => reply.type('text/plain').send(slow));
 const url = await app.listen({ port: 0, host: '127.0.0.1' });
 t.teardown(() => app.close());
 
@@ -285,6 +287,37 @@ t.test('a body of a request that is answered without it has the limits of a refu
   t.match((await next)[0], /^HTTP\/1\.1 200 /, 'a connection whose body has ended serves the next request');
   socket.write('1\r\n1\r\n'.repeat(5_000));
   await closed;
+});
+
+t.test('a body that arrives while its request is answered does not cut the answer off', async (t) => {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+    .on('error', () => undefined)
+    .setEncoding('latin1');
+  const closed = once(socket, 'close');
+  socket.write('GET /slow HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n');
+  slow.push('first');
+  t.match((await once(socket, 'data'))[0], 'first');
+  socket.write('1\r\n1\r\n'.repeat(5_000));
+  for (let turns = 0; turns < 100; turns += 1) await new Promise(setImmediate);
+  slow.push('last');
+  slow.push(null);
+  t.match((await Promise.race([once(socket, 'data'), closed]))[0], 'last');
+  await closed;
+});
+
+t.test('many requests whose bodies arrive late keep their connections', async (t) => {
+  const sockets = Array.from({ length: 40 }, () =>
+    connect(Number(new URL(url).port), '127.0.0.1').setEncoding('latin1'),
+  );
+  t.teardown(() => sockets.map((socket) => socket.destroy()));
+  const send = async (text: string): Promise<void> => {
+    const answered = sockets.map((socket) => once(socket, 'data'));
+    for (const socket of sockets) socket.write(text);
+    for (const [answer] of await Promise.all(answered)) t.match(answer, /^HTTP\/1\.1 200 /);
+  };
+  const head = 'GET /unread HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n';
+  await send(head);
+  await send(`{}${head}`);
 });
 
 t.test('a body that stops arriving is refused, whoever sends it', async (t) => {
