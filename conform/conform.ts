@@ -45,12 +45,13 @@ const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
 });
 const [url, token] = positionals.map((given) => given.trim());
+const other = flags.other?.trim();
 /** What `fetch` refuses in a header, with an error that quotes the header. */
 const UNSENDABLE = /[^\t\x20-\x7e\x80-\xff]/;
 
 if (flags.help) console.log(HELP);
 else if (url === undefined || token === undefined) fail(`Give the address and a token.\n\n${HELP}`);
-else if (UNSENDABLE.test(token) || UNSENDABLE.test(flags.other ?? ''))
+else if (UNSENDABLE.test(token) || UNSENDABLE.test(other ?? ''))
   fail('A token has a line break or another character that no token has. Check that it was copied whole and alone.');
 else await check(url.replace(/\/$/, ''), token);
 
@@ -62,7 +63,7 @@ async function check(rest: string, token: string): Promise<void> {
     fail(`No deployment answers at ${rest}: ${error.message}.`),
   );
   if (addresses === undefined) return;
-  const run = new Run(addresses, token, flags.other ?? null);
+  const run = new Run(addresses, token, other ?? null);
   const me = await run.own.get('/me');
   if (me.status !== 200) return fail(`The token is not accepted: ${me.text.slice(0, 300)}`);
   const interrupted = abortOnSignals();

@@ -1,7 +1,7 @@
 /** Builds a package on the author's machine with the service's own code, without storing anything. */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { transform } from 'esbuild';
+import { transformSync } from 'esbuild';
 import { type BuildServices, buildPackage, requireLayout, type StagedBuild } from '../api/package/builder.ts';
 import { type Bundle, bundlePackage } from '../api/package/bundle.ts';
 import { build } from '../api/package/bundler-worker.ts';
@@ -33,8 +33,6 @@ export async function buildLocally(
 ): Promise<LocalBuild> {
   // Before the files are read: without these two, it is perhaps the wrong folder, with any amount of data.
   requireLayout(files);
-  // Says what is missing where npm left out esbuild's program. A build takes that for code that ends its builder.
-  await transform('');
   const blobs = await openBlobs(scratch);
   await using staging = await blobs.stage();
   const source = await readSource(files, join(scratch, 'package.zip'), signal);
@@ -62,7 +60,11 @@ function createServices(introspector: Pick<Introspector, 'introspect'>, bundles:
   return {
     bundler: {
       bundle: async (of) => {
-        const bundle = await bundlePackage(build, of);
+        const bundle = await bundlePackage(build, of).catch((error: unknown) => {
+          // Throws where npm left out the program of esbuild, and says so: the failed build blames the code.
+          transformSync('');
+          throw error;
+        });
         bundles.push(bundle);
         return bundle;
       },

@@ -88,8 +88,8 @@ async function restoreArrivalOrder(tx: Transaction): Promise<void> {
 async function exchangePositions(tx: Transaction, since: string): Promise<void> {
   // The deliveries of a channel exchange their positions. None of them was attempted: they were unsettled. Those of one process
   // have ids in the order of their arrival, also if its clock went back. The ids also keep the statement from reading what waited
-  // before the outage. Pairs of two arrays: a join on their places compares each delivery with each, because PostgreSQL takes
-  // new rows that it has not counted yet for few.
+  // before the outage. Two arrays, not a join of row numbers: PostgreSQL expects few new rows, and would compare each delivery
+  // with each.
   await tx.query(
     `WITH unsettled AS (
        SELECT array_agg(id ORDER BY id) AS ids, array_agg(position ORDER BY position) AS positions FROM deliveries

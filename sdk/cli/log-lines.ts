@@ -73,7 +73,7 @@ function toLocalTime(date: Date): string {
 export function formatLine({ at, level, source, message, data }: LogLine, paint: Paint, now = new Date()): string {
   const paints = { debug: paint.dim, info: paint.cyan, warn: paint.yellow, error: paint.red } as const;
   const { stack, shown } = splitStack(data);
-  const shownData = shown === null ? '' : ` ${paint.dim(JSON.stringify(shown))}`;
+  const shownData = shown === null || shown === undefined ? '' : ` ${paint.dim(JSON.stringify(shown))}`;
   const frames = stack === null ? '' : `\n    ${indentLines(stack)}`;
   const time = toLocalTime(new Date(at));
   const today = toLocalTime(now).slice(0, '2026-01-05 '.length);

@@ -127,10 +127,11 @@ function compareLists(before: unknown, after: unknown, at: string, isCounted: bo
   return old.flatMap((schema, index) => compareSchemas(schema, now[index], `${at}/${index}`, isCounted));
 }
 
+/** The schemas have names that any schema may refer to, also one that refuses what they do not evaluate. */
 function compareMaps(before: unknown, after: unknown, at: string): SchemaChange[] {
   const [old, now] = [toRecord(before), toRecord(after)];
   if (!isDeepStrictEqual(new Set(Object.keys(old)), new Set(Object.keys(now)))) return [{ at, effect: 'unclear' }];
-  return Object.keys(old).flatMap((name) => compareSchemas(old[name], now[name], `${at}/${name}`));
+  return Object.keys(old).flatMap((name) => compareSchemas(old[name], now[name], `${at}/${name}`, true));
 }
 
 /** Each old alternative must be taken by one of the new ones. */

@@ -30,10 +30,17 @@ export async function processesNaming(path: string): Promise<Seen[]> {
       readFile(`/proc/${pid}/environ`, 'latin1').catch(() => ''),
       readlink(`/proc/${pid}/cwd`).catch(() => ''),
     ]);
-    return [command, environment, folder].some((text) => text.includes(path)) ? { pid, ...stat, command } : null;
+    return [command, environment, folder].some((text) => namesPath(text, path)) ? { pid, ...stat, command } : null;
   });
   return (await Promise.all(found)).filter((seen) => seen !== null);
 }
+
+/** Not a path that only begins like this one. */
+const namesPath = (text: string, path: string): boolean =>
+  text
+    .split(path)
+    .slice(1)
+    .some((rest) => !/^[\w.-]/.test(rest));
 
 /** Returns the processes that still run. */
 export async function stillRunning(seen: Iterable<Seen>): Promise<Seen[]> {

@@ -33,9 +33,10 @@ export interface PreparedRun {
   /**
    * Stops and removes what was made, and what is left of the files. Safe to call twice.
    *
+   * @param graceMs how long the last processes may take to end
    * @returns the commands of processes that were left
    */
-  end(): Promise<string[]>;
+  end(graceMs?: number): Promise<string[]>;
 }
 
 /**
@@ -59,17 +60,17 @@ export async function prepareRun({ isWhole, programs }: PrepareOptions): Promise
     completeSearchPath(programs),
     ...(isWhole ? [...SITE_BUILDERS.map(build), setBrowser(folder)] : []),
   ];
-  const endOnce = async (): Promise<string[]> => {
+  const endOnce = async (graceMs?: number): Promise<string[]> => {
     const stopped = starting.then((server) => server.stop());
     await stopped.catch(() => undefined);
-    const strays = await endStrays(folder, root);
+    const strays = await endStrays(folder, root, graceMs);
     await rm(folder, { recursive: true, force: true });
     await stopped;
     return strays.map(({ pid, command }) => `${pid} ${command}`);
   };
   let ending: Promise<string[]> | undefined;
-  const end = (): Promise<string[]> => {
-    ending ??= endOnce();
+  const end = (graceMs?: number): Promise<string[]> => {
+    ending ??= endOnce(graceMs);
     return ending;
   };
   try {

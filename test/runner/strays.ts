@@ -2,8 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { processesNaming, type Seen } from '../deploy/process-tree.ts';
 
-/** A service that a test has stopped, and the processes of an interrupted file, take a moment to end. Milliseconds. */
+/** A service that a test has stopped takes a moment to end. Milliseconds. */
 const GRACE_MS = 10_000;
+/** The same of an interrupted run, whose user waits. Milliseconds. */
+export const INTERRUPTED_GRACE_MS = 2_000;
 const POLL_MS = 100;
 /** Orphans become children of process 1. */
 const FIRST_PROCESS = 1;

@@ -712,6 +712,11 @@ t.test('the next version number depends on the arguments that a tool takes', (t)
     [{ const: { description: 'a' } }, { const: { description: 'b' } }, narrower('/enum')],
     [{ items: { type: 'string' }, unevaluatedItems: false }, { unevaluatedItems: false }, unclear('/items')],
     [
+      { $ref: '#/$defs/x', unevaluatedItems: false, $defs: { x: { items: true } } },
+      { $ref: '#/$defs/x', unevaluatedItems: false, $defs: { x: {} } },
+      unclear('/$defs'),
+    ],
+    [
       { allOf: [{ additionalProperties: true }], unevaluatedProperties: false },
       { allOf: [{}], unevaluatedProperties: false },
       unclear('/allOf/0/additionalProperties'),

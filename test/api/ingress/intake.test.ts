@@ -207,7 +207,7 @@ t.test('an address has its own limit', async (t) => {
   const statuses = await Promise.all(Array.from({ length: 8 }, async () => (await send(a.routingId)).status));
   t.same(statuses.toSorted(), [200, 200, 200, 200, 200, 429, 429, 429]);
   const refused = await send(a.routingId);
-  t.match(refused, { status: 429, headers: { 'retry-after': /^\d+$/ }, body: { code: 'rate_limited' } });
+  t.match(refused, { status: 429, headers: { 'retry-after': /^(9\d\d|1000)$/ }, body: { code: 'rate_limited' } });
   t.equal((await send(b.routingId)).status, 200);
 });
 
