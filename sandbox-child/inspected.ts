@@ -21,6 +21,6 @@ setInterval(() => undefined, WAKE_EVERY_MS).unref();
 // A debugger's console prints through Node's console to stdout, whose descriptor carries the connection.
 Object.defineProperty(process, 'stdout', { get: () => process.stderr });
 const realm = lockRealm();
-// The worker grant was only needed for this one thread.
-for (const grant of ['worker', 'fs.read']) process.permission?.drop?.(grant);
+// Those of the worker and the network were only needed for this one thread, which keeps its own.
+for (const grant of ['worker', 'net', 'fs.read']) process.permission?.drop?.(grant);
 serve(realm);

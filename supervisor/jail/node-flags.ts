@@ -48,10 +48,11 @@ const wallFlags: readonly string[] = [
 ];
 
 /**
- * Grants of an inspectable child: one thread, after which the program drops the worker grant, and the inspector, which can
- * evaluate code in Node's own realm. L1 does not confine the inspector's user; L3 does.
+ * Grants of an inspectable child: one thread, the network, without which that thread may not open its descriptor, and the inspector,
+ * which can evaluate code in Node's own realm. The program drops the first two before the plugin is loaded. L1 does not confine the
+ * inspector's user; L3 does.
  */
-const inspectorFlags: readonly string[] = ['--allow-worker', '--allow-inspector'];
+const inspectorFlags: readonly string[] = ['--allow-worker', '--allow-net', '--allow-inspector'];
 
 /**
  * Returns Node's arguments before the script.
