@@ -46,11 +46,13 @@ export async function maintainPartitions(pool: Pool, row: PartitionedTable, at?:
 
 /** Creates the partitions around now that are missing. @param at as for `maintainPartitions` */
 export async function createPartitions(pool: Pool, row: PartitionedTable, at?: number): Promise<void> {
-  const now = at ?? (await readDatabaseClock(pool));
+  await createMissing(pool, row, startsAround(row, at ?? (await readDatabaseClock(pool))));
+}
+
+function startsAround(row: PartitionedTable, now: number): number[] {
   // One partition behind as well: a batch may contain lines from just before the hour.
   const first = floorToPartition(row, now) - row.widthMs;
-  const starts = Array.from({ length: row.ahead + 2 }, (_, step) => first + step * row.widthMs);
-  await createMissing(pool, row, starts);
+  return Array.from({ length: row.ahead + 2 }, (_, step) => first + step * row.widthMs);
 }
 
 /**
@@ -70,18 +72,17 @@ export async function insertIntoPartitions(
   } catch (error) {
     if (!isMissingPartition(error)) throw error;
     const now = await readDatabaseClock(pool);
-    await createPartitions(pool, row, now);
     const oldest = floorToPartition(row, now - row.retentionMs);
-    const starts = new Set(times.map((time) => floorToPartition(row, Date.parse(time))));
-    const kept = [...starts].filter((start) => start >= oldest && start < now);
-    await createMissing(pool, row, kept);
+    const starts = times.map((time) => floorToPartition(row, Date.parse(time)));
+    const kept = starts.filter((start) => start >= oldest && start < now);
+    await createMissing(pool, row, [...startsAround(row, now), ...kept]);
     await insert();
   }
 }
 
 async function createMissing(pool: Pool, row: PartitionedTable, starts: readonly number[]): Promise<void> {
   const existing = await listPartitions(pool, row.table);
-  for (const start of starts)
+  for (const start of new Set(starts))
     if (!existing.includes(namePartition(row, start))) await createPartition(pool, row, start);
 }
 

@@ -1,4 +1,7 @@
-/** Lists the processes below a process, those that name a path, and which of them still run. A process is known by id and start time, since ids are reused. */
+/**
+ * Lists the processes below a process, those that name a path, and which of them still run. A process is known by id and start
+ * time, since ids are reused.
+ */
 import { readdir, readFile, readlink } from 'node:fs/promises';
 
 export interface Seen {
