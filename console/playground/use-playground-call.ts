@@ -10,6 +10,10 @@ export function usePlaygroundCall<Input, Output>(run: (input: Input, signal: Abo
     running.current = new AbortController();
     return run(input, running.current.signal);
   });
+  // Enter sends a form also while its button is disabled.
+  const mutate = (input: Input) => {
+    if (!action.isPending) action.mutate(input);
+  };
   const cancel = () => running.current?.abort(new Error('You have cancelled it.'));
-  return { ...action, cancel };
+  return { ...action, mutate, cancel };
 }

@@ -285,6 +285,31 @@ t.test('pages are light, what happens elsewhere appears, and untrusted texts do 
     },
   );
 
+  await t.test('Enter while a call of the playground runs starts no second one', async (t) => {
+    const { body: session } = await service.session('POST', '/sessions', { agentId: 'ann' });
+    await page.goto(`${service.url}/playground/${session.id}`);
+    const released = Promise.withResolvers<void>();
+    const calls: string[] = [];
+    await page.route('**/hooks/inboundMessage', async (route) => {
+      calls.push(route.request().postData() ?? '');
+      await released.promise;
+      await route.continue();
+    });
+    const message = page.getByRole('textbox', { name: 'Message', exact: true });
+    await message.fill('the first message');
+    await message.press('Enter');
+    await page.getByRole('button', { name: 'Cancel', exact: true }).waitFor();
+    await message.fill('the second message');
+    await message.press('Enter');
+    released.resolve();
+    await page.getByText('the first message').first().waitFor();
+    t.match(calls, [/the first message/]);
+    t.equal(await message.inputValue(), 'the second message', 'it can be sent next');
+    await page.unroute('**/hooks/inboundMessage');
+    await go(page, 'Installations');
+    await go(page, 'Live desk');
+  });
+
   await t.test('log lines and deliveries; copied is what is shown', async (t) => {
     await page.getByRole('tab', { name: 'Logs' }).click();
     await say(service, `good morning ${TRICKS}`);
