@@ -60,7 +60,10 @@ function toJsonData(data: unknown): Loggable {
     return toErrorData(value);
   });
   if (json !== undefined && json.length <= DATA_MAX_CHARS) return { data: JSON.parse(json), truncated: false };
-  return { data: (json ?? text(data)).slice(0, DATA_MAX_CHARS), truncated: json !== undefined };
+  // A function or a symbol has no JSON.
+  const shown = json ?? text(data);
+  // `text` cuts at the same length.
+  return { data: shown.slice(0, DATA_MAX_CHARS), truncated: shown.length >= DATA_MAX_CHARS };
 }
 
 /** Values that may still be copied. Bounds the work for objects that refer to each other, because each path to a value is copied. */

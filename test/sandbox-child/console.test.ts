@@ -132,3 +132,14 @@ t.test('nothing that a plugin logs throws', async (t) => {
   t.same(await callTool(child, 'run', {}, 30_000), { outcome: 'answered', answer: [] });
   t.ok(child.lines.some(({ message }) => /^ +still$/.test(message)));
 });
+
+t.test('the source of a long function is logged as truncated, a short one whole', async (t) => {
+  const child = testChild(t, jail);
+  const long = `() => "${'x'.repeat(20_000)}"`;
+  await child.load(bundleOf(toolOf(`host.log('long', ${long}); host.log('short', () => 1);`)));
+  t.match(await callTool(child, 'run'), { outcome: 'answered' });
+  t.match(child.lines, [
+    { message: 'long', truncated: true },
+    { message: 'short', data: '() => 1', truncated: false },
+  ]);
+});
