@@ -65,7 +65,7 @@ export class Accounts {
     });
     try {
       const stored = JSON.parse(text) as Partial<StoredAccounts> | null;
-      return { services: {}, ...stored };
+      return { ...stored, services: { ...stored?.services } };
     } catch {
       throw new CommandError('failed', `${this.path} is not valid JSON. Delete it and run \`bulkhead login\`.`);
     }

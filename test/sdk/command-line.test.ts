@@ -243,6 +243,18 @@ t.test('logout without a stored token writes nothing', async (t) => {
   t.equal(await accounts.find('http://localhost:4000'), null);
 });
 
+t.test('an accounts file without services is one without tokens', async (t) => {
+  const folder = await temporaryFolder(t);
+  const accounts = new Accounts({ XDG_CONFIG_HOME: folder });
+  await mkdir(dirname(accounts.path));
+  for (const text of ['null', '{}', '{"services":null}']) {
+    await writeFile(accounts.path, text);
+    t.equal(await accounts.find('http://localhost:4000'), null, text);
+  }
+  await accounts.save('http://localhost:4000', { token: 'first', name: 'ann' });
+  t.match(await accounts.find('http://localhost:4000'), { name: 'ann' });
+});
+
 t.test('init replaces what a link to package.json leads to, and keeps its mode', async (t) => {
   const folder = await temporaryFolder(t);
   await mkdir(join(folder, 'weather'));
