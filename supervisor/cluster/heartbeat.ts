@@ -1,10 +1,14 @@
 /** Extends the supervisor's lease on a connection of its own, so that a busy pool does not delay it. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, type Pool } from 'pg';
+import { isInterruption } from '../../db/postgres/database-errors.ts';
 import { Waker } from '../../db/timing/waker.ts';
 import { within } from '../../service/timing/within.ts';
 
 /** Delay before the next heartbeat after a failed one. Milliseconds. */
 const RETRY_MS = 500;
+/** Attempts of the first beat, before the start fails. */
+const FIRST_ATTEMPTS_MAX = 3;
 /** Time limit of connecting and of each statement. Milliseconds. */
 const ANSWER_MS = 2_000;
 /** Time limit of closing the connection: an unreachable server never confirms it. Milliseconds. */
@@ -29,9 +33,9 @@ export class Heartbeat {
     this.#options = options;
   }
 
-  /** Beats once, then again and again. @throws the error of the first beat */
+  /** Beats until one succeeds, then again and again. @throws the error of the last attempt, or one that a retry does not mend */
   async start(): Promise<void> {
-    const pauseMs = await this.#beat();
+    const pauseMs = await this.#beatFirst();
     this.#running = this.#run(pauseMs);
   }
 
@@ -54,6 +58,18 @@ export class Heartbeat {
     await this.#running;
     for (const resolve of this.#waiting.splice(0)) resolve();
     await this.#disconnect();
+  }
+
+  /** While many processes start on a machine, PostgreSQL may take longer than `ANSWER_MS`. */
+  async #beatFirst(): Promise<number> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await this.#beat();
+      } catch (error) {
+        if (attempt === FIRST_ATTEMPTS_MAX || !isInterruption(error)) throw error;
+        await sleep(RETRY_MS);
+      }
+    }
   }
 
   async #run(firstPauseMs: number): Promise<void> {

@@ -1,5 +1,6 @@
 /** The heartbeat keeps nothing waiting that cannot come any more. */
 import t from 'tap';
+import { createBusyError } from '../../../db/postgres/database-errors.ts';
 import { Heartbeat } from '../../../supervisor/cluster/heartbeat.ts';
 import { testDatabase } from '../../runner/harness.ts';
 
@@ -31,4 +32,34 @@ t.test('a beat that was asked for ends with the heartbeat', async (t) => {
   await Promise.all([second, third, stopped]);
   await heartbeat.beatNow();
   t.equal(beats, 2);
+});
+
+t.test('a first beat that the database interrupts is repeated; another error ends the start', async (t) => {
+  const failures = [createBusyError(), createBusyError()];
+  const heartbeat = new Heartbeat({
+    pool,
+    beat: async () => {
+      const failure = failures.shift();
+      if (failure) throw failure;
+      return HOUR_MS;
+    },
+    onError: (error) => t.fail(error.message),
+  });
+  await heartbeat.start();
+  t.equal(failures.length, 0);
+  await heartbeat.stop();
+
+  const faulty = new Error('a fault of the program');
+  let beats = 0;
+  const broken = new Heartbeat({
+    pool,
+    beat: async () => {
+      beats += 1;
+      throw faulty;
+    },
+    onError: (error) => t.fail(error.message),
+  });
+  await t.rejects(broken.start(), faulty);
+  t.equal(beats, 1);
+  await broken.stop();
 });
