@@ -37,13 +37,15 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Bytes of the body that count as in flight. */
     bodyBytes: number;
+    /** How many of these still need the body: its response, its parsing and its handler. */
+    bodyHolders: number;
   }
 }
 
 /**
  * Replaces Fastify's JSON parser and removes the one for `text/plain`, so that anything else is 415.
  *
- * @param inFlight limits bodies from their first byte to the end of their response
+ * @param inFlight limits bodies from their first byte to the end of their response, and of their handler: a client may leave earlier
  * @param findSender whose share of the limits a request uses: its account, or its network where requests need no token
  */
 export function readJsonBodies(
@@ -66,14 +68,29 @@ export function readJsonBodies(
   app.addHook('onClose', () => parser.close());
   app.removeAllContentTypeParsers();
   app.decorateRequest('bodyBytes', 0);
+  app.decorateRequest('bodyHolders', 0);
+  /** @returns ends the hold */
+  const holdBody = (request: FastifyRequest): (() => void) => {
+    request.bodyHolders += 1;
+    return () => {
+      request.bodyHolders -= 1;
+      if (request.bodyHolders > 0 || request.bodyBytes === 0) return;
+      budget.release(findSender(request), request.bodyBytes);
+      request.bodyBytes = 0;
+    };
+  };
   app.addHook('onRequest', async (request, { raw }) => {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
-    if (length === undefined && encoding === undefined) return;
-    onceClosed(raw, () => {
-      if (request.bodyBytes > 0) budget.release(findSender(request), request.bodyBytes);
-    });
+    if (length !== undefined || encoding !== undefined) onceClosed(raw, holdBody(request));
   });
-  app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: Readable) => {
+  app.addHook('onRoute', (route) => {
+    const { handler } = route;
+    route.handler = function handle(request, reply) {
+      if (request.bodyBytes === 0) return handler.call(this, request, reply);
+      return settleThen(holdBody(request), () => handler.call(this, request, reply));
+    };
+  });
+  const readValue = async (request: FastifyRequest, payload: Readable): Promise<unknown> => {
     const { bodyLimit, config } = request.routeOptions;
     const sender = findSender(request);
     if (incomplete.get(sender) >= INCOMPLETE_MAX) throw tooManyIncomplete();
@@ -87,10 +104,10 @@ export function readJsonBodies(
     await incomplete.during(sender, () => readChunks(payload, request.headers['content-length'], bounds, addChunk));
     if (request.bodyBytes === 0) return undefined;
     const isCostly = request.bodyBytes > COSTLY_BYTES;
-    if (isCostly) await waitForLoopTurn(sender);
+    if (isCostly) await waitForTurnOf(request, sender);
     const result = await parse(chunks, request.routeOptions);
     // The check of the value and the call with it take as long as the parsing.
-    if (isCostly) await waitForLoopTurn(`use ${sender}`);
+    if (isCostly) await waitForTurnOf(request, `use ${sender}`);
     if ('value' in result) {
       if (result.value === null && isJsonBody(request.routeOptions.schema?.body))
         throw createBadRequest('body', [{ field: '', message: 'must be an object, not null' }]);
@@ -103,7 +120,28 @@ export function readJsonBodies(
     }
     if (result.fault !== 'not_utf8') throw new Problem(result.fault, result.detail);
     throw config.refuseNonText?.() ?? new Problem('bad_request', 'The body is not valid JSON: it is not UTF-8.');
-  });
+  };
+  app.addContentTypeParser('application/json', (request: FastifyRequest, payload: Readable) =>
+    settleThen(holdBody(request), () => readValue(request, payload)),
+  );
+}
+
+/** @throws Problem where the client has left meanwhile: of many that send and leave at once, none costs more than its bytes */
+async function waitForTurnOf({ raw }: FastifyRequest, key: string): Promise<void> {
+  await waitForLoopTurn(key);
+  if (raw.socket.destroyed) throw new Problem('bad_request', 'The client left before its request was handled.');
+}
+
+/** Does the work, and then calls `end`, however it settles. @returns what the work returns */
+function settleThen<T>(end: () => void, work: () => T): T {
+  try {
+    const result = work();
+    void Promise.resolve(result).then(end, end);
+    return result;
+  } catch (error) {
+    end();
+    throw error;
+  }
 }
 
 const tooManyIncomplete = (): Problem =>

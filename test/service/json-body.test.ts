@@ -22,17 +22,24 @@ const app = createApplication({
 });
 /** `arrived` with the length of each piece of a body, `closed` at the end of each request. */
 const progress = new EventEmitter();
+const held = Promise.withResolvers<void>();
 await app.register(async (scope) => {
   scope.decorateRequest('caller', null);
   scope.addHook('onRequest', async (request) => {
     request.caller = { id: String(request.headers.account), email: null, name: null } as never;
     request.raw.on('data', ({ byteLength }: Buffer) => progress.emit('arrived', byteLength));
+    if (request.headers.leaves === 'at the end') request.raw.once('end', () => request.raw.socket.destroy());
   });
   readJsonBodies(scope, { processBytes: PROCESS_BYTES, accountBytes: ACCOUNT_BYTES });
   // After the budget's own listener.
   scope.addHook('onRequest', async (_request, { raw }) => void raw.once('close', () => progress.emit('closed')));
   scope.post('/echo', async ({ body }) => ({ body }));
   scope.post('/names', { config: { anyPropertyNames: true } }, async ({ body }) => ({ json: JSON.stringify(body) }));
+  scope.post('/held', { bodyLimit: 2 * MIB }, async ({ body }) => {
+    progress.emit('handling', body);
+    await held.promise;
+    return {};
+  });
   scope.post('/long', { bodyLimit: 2 * MIB }, async ({ body }) => ({ body }));
 });
 const slow = new Readable({ read: () => undefined });
@@ -207,6 +214,40 @@ t.test('incomplete bodies count against the limit of their account only', async 
     await closed;
   }
   t.equal((await post(JSON.stringify('x'.repeat(MIB - 2)))).status, 200, 'what is gone counts no more');
+});
+
+/** Sends a whole request. */
+function sendWhole(account: string, body: string, more = ''): Socket {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined);
+  socket.write(
+    `POST /held HTTP/1.1\r\nhost: x\r\naccount: ${account}\r\ncontent-type: application/json\r\n${more}content-length: ${body.length}\r\n\r\n${body}`,
+  );
+  return socket;
+}
+
+t.test('a body counts until its handler has ended, also when its client has left', async (t) => {
+  const body = JSON.stringify('x'.repeat(1.5 * MIB));
+  const handling = once(progress, 'handling');
+  const socket = sendWhole('ann', body);
+  await handling;
+  const closed = once(progress, 'closed');
+  socket.destroy();
+  await closed;
+  t.equal((await post(body, '/long')).status, 429);
+  held.resolve();
+  t.equal((await post(body, '/long')).status, 200);
+});
+
+t.test('a large body whose client left before its turn is not handled', async (t) => {
+  const handled: unknown[] = [];
+  const note = (body: unknown) => handled.push(body);
+  progress.on('handling', note);
+  t.teardown(() => progress.off('handling', note));
+  const closed = once(progress, 'closed');
+  sendWhole('ann', JSON.stringify('first'.padEnd(20 * KIB)), 'leaves: at the end\r\n');
+  await closed;
+  t.equal((await post(JSON.stringify('second'.padEnd(20 * KIB)), '/held')).status, 200);
+  t.match(handled, [/^second/]);
 });
 
 t.test('an account may send so many bodies at once, and hold no more connections with slow ones', async (t) => {
