@@ -50,7 +50,7 @@ export class Addresses {
   /** Number of changes of which this process was notified. A row that was read before the last one may be out of date. */
   #changes = 0;
   #loading: Promise<void> | null = null;
-  /** Whether a connection was made after the last reading of all addresses began. That reading may fail with the connection before. */
+  /** Whether a connection was made after the last reading of all addresses began: it may have missed what was added meanwhile, or fail. */
   #isLoadDue = false;
   #isClosed = false;
 
@@ -67,16 +67,16 @@ export class Addresses {
 
   static async open(pool: Pool, listener: Listener, onError: (error: Error) => void): Promise<Addresses> {
     const addresses = new Addresses(pool, listener, onError);
-    const expireAll = () => {
+    const reloadAll = () => {
       addresses.#expire([...addresses.#known.keys(), ...addresses.#retired.keys()]);
       addresses.#loadAll();
     };
-    await subscribeToAddresses(listener, (routingId) => addresses.#reload(routingId), expireAll);
-    // A change of version may change the handshake.
+    await subscribeToAddresses(listener, (routingId) => addresses.#reload(routingId), reloadAll);
+    // A change of version may change the handshake. After a reconnect, `reloadAll` has been called already.
     await subscribeToInstallations(
       listener,
       ({ installationId }) => addresses.#expire(addresses.#byInstallation.get(installationId) ?? []),
-      expireAll,
+      () => undefined,
     );
     addresses.#loadAll();
     return addresses;
@@ -137,7 +137,6 @@ export class Addresses {
       this.#isLoadDue = false;
       try {
         await this.#loadPages();
-        this.#isLoadDue = false;
       } catch (error) {
         // Tried again at the next connection, which may be there already.
         if (classifyDatabaseError(error) === null) this.#onError(error as Error);

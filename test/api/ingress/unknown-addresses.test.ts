@@ -191,6 +191,47 @@ t.test(
   },
 );
 
+t.test('an address that is added while its notification is lost and all are read is known', async (t) => {
+  const { pool, connect } = await openWebhookFixture(t);
+  const { id: channelId } = await connect();
+  const listener = await openListener(pool, () => undefined);
+  const { promise: held, resolve: release } = Promise.withResolvers<void>();
+  const first = Promise.withResolvers<void>();
+  let reads = 0;
+  const slow = Object.assign(Object.create(pool) as typeof pool, {
+    query: async (...asked: Parameters<typeof pool.query>) => {
+      reads += 1;
+      const isFirst = reads === 1;
+      const answer = await pool.query(...asked);
+      if (!isFirst) return answer;
+      first.resolve();
+      await held;
+      return answer;
+    },
+  });
+  const addresses = await Addresses.open(slow, listener, (error) => t.error(error));
+  t.teardown(async () => {
+    await addresses.close();
+    await listener.close();
+  });
+  await first.promise;
+  // Before the page that is being read.
+  const routingId = '-'.repeat(createRoutingId().length);
+  await pool.query(
+    `INSERT INTO channel_addresses (routing_id, channel_id, installation_id)
+     SELECT $1, channel_id, installation_id FROM channel_addresses WHERE channel_id = $2`,
+    [routingId, channelId],
+  );
+  await pool.query('UPDATE channels SET routing_id = $1 WHERE id = $2', [routingId, channelId]);
+  const { promise: reconnected, resolve: onReconnect } = Promise.withResolvers<void>();
+  // Called after the cache, which has subscribed before.
+  await listener.listen('test', { onNotification: () => undefined, onReconnect });
+  await endListeners(pool);
+  await reconnected;
+  release();
+  await eventually(async () => addresses.findCachedAccount(routingId) !== null);
+});
+
 t.test('a network is charged for retired addresses, also cached ones, and reaches those in use', async (t) => {
   const { pool, connect } = await openWebhookFixture(t);
   const [{ routingId, id: channelId }, { routingId: retired }] = [await connect(), await connect()];
