@@ -118,6 +118,7 @@ export class Listener {
     client.on('end', () => this.#handleLoss(client, new Error('The LISTEN connection ended')));
     const channels = new Set<string>();
     const locks = new Set<Lock>();
+    const taken = new Set<Lock>();
     try {
       await client.connect();
       // Until nothing is left that was added meanwhile.
@@ -128,7 +129,7 @@ export class Listener {
           channels.add(channel);
         }
         for (const lock of this.#held) {
-          if (!locks.has(lock)) await this.#takeLock(client, lock);
+          if (!locks.has(lock) && (await this.#takeLock(client, lock))) taken.add(lock);
           locks.add(lock);
         }
       }
@@ -139,8 +140,8 @@ export class Listener {
     if (this.#closed) return client.end();
     this.#client = client;
     this.#failures = 0;
-    // Given up meanwhile.
-    for (const lock of locks) if (!this.#held.has(lock)) void this.#unlock(client, lock);
+    // Given up meanwhile. Not those that were given up before they were taken: that would release another one of their name.
+    for (const lock of taken) if (!this.#held.has(lock)) void this.#unlock(client, lock);
     this.#heartbeat = setInterval(() => void this.#checkConnection(client), HEARTBEAT_MS).unref();
   }
 
@@ -203,11 +204,19 @@ export class Listener {
     if (this.#held.delete(lock) && this.#client) await this.#unlock(this.#client, lock);
   }
 
-  /** Tries until it succeeds or is not wanted any more: a statement that waits would hold up the notifications of its connection. */
-  async #takeLock(client: Client, lock: Lock): Promise<void> {
+  /**
+   * Tries until it succeeds or is not wanted any more: a statement that waits would hold up the notifications of its connection.
+   *
+   * @returns whether it was taken
+   */
+  async #takeLock(client: Client, lock: Lock): Promise<boolean> {
     const sql = `SELECT pg_try_advisory_lock_shared(${LOCK_KEY})`;
     const tryLock = () => findValue<boolean>(client, sql, [lock.name]);
-    while (this.#held.has(lock) && !this.#closed && !(await this.#run(client, tryLock))) await sleep(LOCK_RETRY_MS);
+    while (this.#held.has(lock) && !this.#closed) {
+      if (await this.#run(client, tryLock)) return true;
+      await sleep(LOCK_RETRY_MS);
+    }
+    return false;
   }
 
   async #unlock(client: Client, { name }: Lock): Promise<void> {

@@ -58,6 +58,52 @@ t.test('a connection that does not answer is lost, with all that waits for its t
   t.ok(await eventually(isBack), 'a busy machine may lose it once more');
 });
 
+t.test('a lock that is given up during a reconnect stays held for the others of its name', async (t) => {
+  const listener = await openListener(pool, () => undefined);
+  t.teardown(() => listener.close());
+  const reconnected = new EventTarget();
+  await listener.listen('back', {
+    onNotification: () => undefined,
+    onReconnect: () => void reconnected.dispatchEvent(new Event('done')),
+  });
+  const name = 'of two readers';
+  const first = await listener.holdShared(name);
+  const second = await listener.holdShared(name);
+  const listPids = async (mode: 'ShareLock' | 'ExclusiveLock'): Promise<number[]> => {
+    const { rows } = await pool.query(
+      `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND mode = $1
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+      [mode],
+    );
+    return rows.map(({ pid }) => pid);
+  };
+  const [lostPid] = await listPids('ShareLock');
+  const writer = await pool.connect();
+  t.teardown(() => writer.release());
+  // Waits for the readers, and has the lock when their connection is lost.
+  const locked = writer.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [name]);
+  await eventually(async () => (await listPids('ExclusiveLock')).length > 0);
+  const done = once(reconnected, 'done');
+  await pool.query('SELECT pg_terminate_backend($1)', [lostPid]);
+  await locked;
+  const isTrying = async (): Promise<boolean> => {
+    const { rows } = await pool.query(
+      `SELECT 1 FROM pg_stat_activity WHERE pid NOT IN (pg_backend_pid(), $1) AND datname = current_database()
+          AND query LIKE 'SELECT pg_try_advisory_lock_shared%'`,
+      [lostPid],
+    );
+    return rows.length > 0;
+  };
+  await eventually(isTrying);
+  await first.close();
+  await writer.query('SELECT pg_advisory_unlock(hashtextextended($1, 0))', [name]);
+  await done;
+  await listener.catchUp();
+  t.equal((await listPids('ShareLock')).length, 1);
+  await second.close();
+  t.same(await listPids('ShareLock'), []);
+});
+
 t.test('a session in another database is refused', async (t) => {
   const other = await testDatabase(t);
   await t.rejects(
