@@ -99,7 +99,7 @@ export function encodeMultipart(form: FormData): { bytes: Uint8Array<ArrayBuffer
 export function decodeForm(bytes: Uint8Array, type: string): FormData {
   const form = new FormData();
   if (/^application\/x-www-form-urlencoded\s*(;|$)/i.test(type)) {
-    for (const [name, value] of new URLSearchParams(new TextDecoder().decode(bytes))) form.append(name, value);
+    for (const [name, value] of new URLSearchParams(decodeUtf8(bytes))) form.append(name, value);
     return form;
   }
   const boundary = /^multipart\/form-data\s*;.*?boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(type);
@@ -115,7 +115,9 @@ const toLatin = (bytes: Uint8Array): string => {
   return text;
 };
 const fromLatin = (text: string): Uint8Array<ArrayBuffer> => Uint8Array.from(text, (char) => char.charCodeAt(0));
-const fromUtf8 = (latin: string): string => new TextDecoder().decode(fromLatin(latin));
+const fromUtf8 = (latin: string): string => decodeUtf8(fromLatin(latin));
+/** A byte order mark is a part of the text. */
+const decodeUtf8 = (bytes: Uint8Array): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
 
 function splitParts(bytes: Uint8Array, boundary: string): string[] {
   const [, ...rest] = `\r\n${toLatin(bytes)}`.split(`\r\n--${boundary}`);

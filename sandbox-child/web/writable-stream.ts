@@ -23,7 +23,7 @@ class WritableCore<T> {
   state: 'writable' | 'erroring' | 'errored' | 'closed' = 'writable';
   isLocked = false;
   ready = createQuietPromise<undefined>();
-  readonly closed = createQuietPromise<undefined>();
+  closed = createQuietPromise<undefined>();
   readonly aborting = new AbortController();
   storedError: unknown = undefined;
   readonly #sink: Sink<T>;
@@ -34,6 +34,8 @@ class WritableCore<T> {
   #isStarted = false;
   #isBusy = false;
   #isReady = false;
+  /** Whether `closed` is settled. */
+  #isOver = false;
   #closing: PromiseWithResolvers<undefined> | null = null;
   #abort: PendingAbort | null = null;
 
@@ -114,6 +116,18 @@ class WritableCore<T> {
     this.#advance();
   }
 
+  /** Rejects what the last writer still waits for; the next one gets promises of its own. */
+  release(error: Error): void {
+    this.isLocked = false;
+    if (this.state === 'writable' && !this.#isReady) {
+      this.ready.reject(error);
+      this.ready = createQuietPromise();
+    }
+    if (this.#isOver) return;
+    this.closed.reject(error);
+    this.closed = createQuietPromise();
+  }
+
   #requireOpen(): void {
     if (this.state === 'errored' || this.state === 'erroring') throw this.storedError;
     if (this.state === 'closed' || this.#closing) throw new TypeError('the stream is closed: it cannot be written to');
@@ -166,6 +180,7 @@ class WritableCore<T> {
       () => {
         this.#isBusy = false;
         this.state = 'closed';
+        this.#isOver = true;
         closing.resolve(undefined);
         this.closed.resolve(undefined);
         this.#abort?.done.resolve(undefined);
@@ -173,6 +188,9 @@ class WritableCore<T> {
       (error) => {
         this.#isBusy = false;
         closing.reject(error);
+        // The sink has ended by itself: its `abort` is not called.
+        this.#abort?.done.reject(error);
+        this.#abort = null;
         this.fail(error);
         this.#advance();
       },
@@ -183,6 +201,7 @@ class WritableCore<T> {
     this.state = 'errored';
     while (this.#queue.length > 0) this.#queue.shift().written.reject(this.storedError);
     const end = (): void => {
+      this.#isOver = true;
       this.#closing?.reject(this.storedError);
       this.closed.reject(this.storedError);
     };
@@ -279,9 +298,10 @@ export class WritableStreamDefaultWriter<T = unknown> {
   }
   releaseLock(): void {
     if (this.#core === null) return;
-    this.#core.isLocked = false;
+    const error = new TypeError('the writer was released');
+    this.#core.release(error);
     this.#core = null;
-    this.#released.reject(new TypeError('the writer was released'));
+    this.#released.reject(error);
   }
 
   #requireCore(): WritableCore<T> {
