@@ -121,10 +121,10 @@ function formatTraceparent(context: SpanContext | undefined): string | null {
   return `00-${context.traceId}-${context.spanId}-0${context.traceFlags & 1}`;
 }
 
-/** The standard samplers. `parentbased_…` follows the decision of the caller. */
+/** The standard samplers. `parentbased_…` follows the decision of the caller. The standard counts an empty variable as absent. */
 function createSampler(env: Environment): Sampler {
-  const name = env.OTEL_TRACES_SAMPLER ?? 'parentbased_always_on';
-  const ratio = Number(env.OTEL_TRACES_SAMPLER_ARG ?? 1);
+  const name = env.OTEL_TRACES_SAMPLER || 'parentbased_always_on';
+  const ratio = Number(env.OTEL_TRACES_SAMPLER_ARG || 1);
   const plain = name.replace(/^parentbased_/, '');
   const root =
     plain === 'always_off'

@@ -44,6 +44,22 @@ t.test('traces are wanted by the standard variables only', async (t) => {
   t.notOk(isTracingEnabled({ OTEL_SDK_DISABLED: 'true', OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
 });
 
+t.test('an empty variable of the sampler counts as absent', async (t) => {
+  const collector = await startCollector(t);
+  process.env.OTEL_EXPORTER_OTLP_ENDPOINT = collector.url;
+  const trace = async (name: string, env: Readonly<Record<string, string>>, parent: string | null) => {
+    const end = await startTracing('bulkhead-test', { ...process.env, ...env });
+    await traced(name, { parent }, async () => undefined);
+    await end();
+  };
+  await trace('kept', { OTEL_TRACES_SAMPLER: 'traceidratio', OTEL_TRACES_SAMPLER_ARG: '' }, null);
+  await trace('not wanted by the caller', { OTEL_TRACES_SAMPLER: '' }, `00-${TRACE}-b7ad6b7169203331-00`);
+  t.same(
+    collector.spans.map(({ name }) => name),
+    ['kept'],
+  );
+});
+
 t.test('a session call and a webhook, down to what plugins call', async (t) => {
   const collector = await startCollector(t);
   process.env.OTEL_EXPORTER_OTLP_ENDPOINT = collector.url;
