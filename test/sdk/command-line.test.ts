@@ -16,6 +16,7 @@ import { Accounts, normalizeServiceUrl } from '../../sdk/cli/accounts.ts';
 import { runCommandLine } from '../../sdk/cli/command-line.ts';
 import { commands } from '../../sdk/cli/command-list.ts';
 import { Context } from '../../sdk/cli/context.ts';
+import { Draft } from '../../sdk/cli/dev/draft.ts';
 import { watchFolder } from '../../sdk/cli/dev/folder-watcher.ts';
 import { createUnreachableError, exitCodes, toFailure } from '../../sdk/cli/failure.ts';
 import { formatLine } from '../../sdk/cli/log-lines.ts';
@@ -1097,6 +1098,29 @@ t.test('a refused token is reported for the interface that refused it, also afte
   const ofRest: unknown = await rest.get('/me').catch((error: unknown) => error);
   t.match((await context.explainError(ofRest)).message, `The token in BULKHEAD_TOKEN is not valid for ${url} or has`);
   t.match((await context.explainError(ofSessionApi)).message, `The session API at ${url}, the address that ${url}`);
+});
+
+t.test('the wait for the first draft of a command that was interrupted before ends at once', async (t) => {
+  const { url } = await serve(t, ({ url: path = '' }, response) => {
+    const items = path.startsWith('/api/plugins') ? [{ id: 'p', slug: 'weather' }] : [];
+    response.end(JSON.stringify({ sessionApiUrl: url, id: 'p', versions: [], items, nextCursor: null }));
+  });
+  const folder = await temporaryFolder(t);
+  await writeFile(join(folder, 'index.ts'), '');
+  const env = { HOME: folder, BULKHEAD_URL: url, BULKHEAD_TOKEN: 'x' };
+  const streams = { stdout: new PassThrough(), stderr: new PassThrough() };
+  const context = new Context({
+    output: new Output({ ...streams, json: false, printsItems: true, env }),
+    folder,
+    env,
+    localTools: noTools,
+    signal: new AbortController().signal,
+    version: '0.0.0',
+    url: undefined,
+  });
+  const draft = await Draft.open(context, undefined, 'weather');
+  const interruption = new Error('interrupted');
+  await t.rejects(draft.waitForInstallation(AbortSignal.abort(interruption)), interruption);
 });
 
 t.test('the token and the session API of one service are not used for another one', async (t) => {

@@ -132,7 +132,8 @@ export class Draft {
   waitForInstallation(signal: AbortSignal): Promise<string> {
     const { promise: aborted, reject } = Promise.withResolvers<never>();
     aborted.catch(() => undefined);
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    if (signal.aborted) reject(signal.reason);
+    else signal.addEventListener('abort', () => reject(signal.reason), { once: true });
     return Promise.race([this.#installed.promise, aborted]);
   }
 
