@@ -11,7 +11,7 @@ import {
   openConversation,
 } from './judged-conversation.ts';
 import { encodeText, formatAddress, type MessageFile, readAddress } from './message-files.ts';
-import { refuseReplacingOptions } from './message-options.ts';
+import { refuseOtherRoles, refuseReplacingOptions } from './message-options.ts';
 import { parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools } from './offered-tools.ts';
 import { refuseProviderState } from './provider-state.ts';
@@ -252,12 +252,17 @@ function toSystemMessages(own: readonly SystemMessage[], sent: string, judged: s
   return judged === sent ? own : [{ role: 'system', content: judged, ...mergeOptions(own) }];
 }
 
-/** @throws Error if a message of a user, a tool or the system has options that replace what plugins judge */
+/** Where messages have options, for error texts. */
+const OPTIONS_FIELD = 'providerOptions; in messages from a browser, it is in providerMetadata';
+
+/** @throws Error if a message has options that replace what plugins judge */
 function requireJudgeableOptions({ role, content, providerOptions }: Message): void {
-  if (role === 'assistant') return;
+  if (role === 'assistant') {
+    refuseOtherRoles(providerOptions, OPTIONS_FIELD);
+    return;
+  }
   const parts = typeof content === 'string' ? [] : content;
-  const options = [providerOptions, ...parts.map((part) => part.providerOptions)];
-  refuseReplacingOptions(options, 'providerOptions; in messages from a browser, it is in providerMetadata');
+  refuseReplacingOptions([providerOptions, ...parts.map((part) => part.providerOptions)], OPTIONS_FIELD);
 }
 
 /** @param part may be of a kind that a later version of the framework adds */

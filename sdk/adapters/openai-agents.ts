@@ -28,7 +28,7 @@ import {
   openConversation,
 } from './judged-conversation.ts';
 import { formatAddress, type MessageFile, readAddress } from './message-files.ts';
-import { refuseReplacingOptions } from './message-options.ts';
+import { refuseOtherRoles, refuseReplacingOptions } from './message-options.ts';
 import { hasSameArguments, parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools, type ObjectSchema } from './offered-tools.ts';
 import { refuseProviderState } from './provider-state.ts';
@@ -390,6 +390,9 @@ function requireJudgeableItems(items: readonly AgentInputItem[]): void {
       );
     if (type === 'unknown') requireJudgeableUnknown(providerData ?? {});
     else if (type === 'function_call_result') requireJudgeableData([item]);
+    // Models of the AI SDK make these a message of the agent, with the data of the item as its options.
+    else if (isAgentMessage(item) || type === 'function_call' || type === 'reasoning')
+      refuseOtherRoles(providerData, DATA_FIELD);
     else if ('role' in item && item.role === 'user') {
       // OpenAI's models also get the data itself as fields of the message.
       const fields = { providerData: { item: providerData } };
@@ -408,11 +411,14 @@ function requireJudgeableUnknown({ role, type }: { readonly role?: unknown; read
     );
 }
 
+/** Where items have options, for error texts. */
+const DATA_FIELD = 'providerData';
+
 /** Models of the AI SDK get the data of an item and its parts as options. @throws Error if they replace what plugins judge */
 const requireJudgeableData = (parts: readonly { readonly providerData?: unknown }[]): void =>
   refuseReplacingOptions(
     parts.map(({ providerData }) => providerData),
-    'providerData',
+    DATA_FIELD,
   );
 
 const LOCAL_RESULTS: ReadonlySet<unknown> = new Set(['computer_call_result', 'apply_patch_call_output']);
