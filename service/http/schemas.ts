@@ -39,8 +39,9 @@ export const idParams = z.object({ id: z.string() });
 export const FILTERED_PAGES =
   'A page may have fewer items than limit, or none, although others follow: large items end a page early, and a filter may find few. Continue while there is a nextCursor.';
 
-/** Leaves other texts to be refused. `Number` alone would accept `1e2` and the empty text. */
-const readDigits = (text: unknown): unknown => (/^-?\d+$/.test(String(text)) ? Number(text) : text);
+/** Reads a whole number of a query. Leaves other texts to be refused: `Number` alone would accept `1e2` and the empty text. */
+export const readDigits = (given: unknown): unknown =>
+  typeof given === 'string' && /^-?\d+$/.test(given) ? Number(given) : given;
 
 const limit = z
   .number({ error: 'must be a whole number' })

@@ -33,7 +33,7 @@ import {
   outputResource,
   ownResult,
   promptBody,
-  promptFields,
+  promptQuery,
   promptResource,
   toolResultResource,
   turnDetail,
@@ -110,7 +110,7 @@ const shapes = {
       'Runs the hook `systemPrompt`, so request it before every call of the model. With `compactAfter`, a plugin summarizes older messages. The summary replaces them in the prompt; the transcript keeps them.',
     problems: STEP_PROBLEMS,
     ...step,
-    querystring: z.object(promptFields),
+    querystring: promptQuery,
     response: { 200: promptResource },
   },
   promptWith: {

@@ -18,6 +18,7 @@ import {
   jsonBody,
   newId,
   newIdOf,
+  readDigits,
   storedId,
   storedText,
   timestamp,
@@ -87,24 +88,23 @@ export const messageResource = z
     description: 'A message of a transcript. A message with the role `notice` is written by a plugin or by Bulkhead.',
   });
 
-export const promptFields = {
-  compactAfter: z.coerce
-    .number()
-    .int()
+const messageCount = z.number({ error: 'must be a whole number' }).int('must be a whole number').max(COMPACT_AFTER_MAX);
+const promptFields = {
+  compactAfter: messageCount
     .min(1)
-    .max(COMPACT_AFTER_MAX)
     .optional()
     .describe('Number of messages beyond which a plugin summarizes the older ones. Default: never.'),
-  keep: z.coerce
-    .number()
-    .int()
+  keep: messageCount
     .min(0)
-    .max(COMPACT_AFTER_MAX)
     .default(KEEP_DEFAULT)
     .describe(
       'Number of recent messages that a summary does not replace. Results of tools after the last message of another kind always stay, because the model may not have read them.',
     ),
 };
+export const promptQuery = z.object({
+  compactAfter: z.preprocess(readDigits, promptFields.compactAfter),
+  keep: z.preprocess(readDigits, promptFields.keep),
+});
 export const promptBody = jsonBody({
   ...promptFields,
   systemPrompt: storedText(TEXT_MAX_CHARS).optional().describe('Default: the one with which the turn was opened.'),

@@ -477,6 +477,20 @@ t.test('ids are not for other requests, and late steps are refused', async (t) =
   t.match(await foreign('POST', '', { id: 't1', text: 'x', trigger: 'user' }), { status: 404 });
 });
 
+t.test('a number of messages of a prompt is a whole number, and nothing else counts as one', async (t) => {
+  const fixture = shared.withNewAccount();
+  const turn = asRuntime(fixture, await fixture.session(), 'r1');
+  const opening = { text: 'hello', trigger: 'user' };
+  await turn('POST', '', { ...opening, id: 't1' });
+  const refused = { status: 400, body: { errors: [{ field: 'keep', message: 'must be a whole number' }] } };
+  for (const keep of [null, '', false, [], '2', 1.5])
+    t.match(await turn('POST', '/t1/prompt', { keep }), refused, JSON.stringify(keep));
+  for (const keep of ['', '1e2', 'null']) t.match(await turn('GET', `/t1/prompt?compactAfter=1&keep=${keep}`), refused);
+  t.match(await turn('POST', '', { ...opening, id: 't2', prompt: { keep: null } }), { status: 400 });
+  t.match(await turn('GET', '/t1/prompt?compactAfter=5&keep=2'), { status: 200 });
+  t.match(await turn('POST', '/t1/prompt', { compactAfter: 5, keep: 2 }), { status: 200 });
+});
+
 t.test('a veto in each place, by a plugin and by a required plugin that fails', async (t) => {
   const fixture = shared.withNewAccount();
   await fixture.install({ slug: `guard-${fixture.account}`, code: GUARD });
