@@ -32,18 +32,7 @@ delists because they cannot be deleted. What it cannot remove, it lists.`;
 const INTERRUPTED =
   'Interrupted: the rows under way end, then the command removes what it created. A second Ctrl-C ends it at once.';
 
-const { values: flags, positionals } = parseArgs({
-  options: {
-    sessions: { type: 'string' },
-    webhooks: { type: 'string' },
-    other: { type: 'string' },
-    only: { type: 'string' },
-    keep: { type: 'boolean', default: false },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', short: 'h', default: false },
-  },
-  allowPositionals: true,
-});
+const { values: flags, positionals } = readArguments();
 const [url, token] = positionals.map((given) => given.trim());
 const other = flags.other?.trim();
 /** What `fetch` refuses in a header, with an error that quotes the header. */
@@ -54,6 +43,26 @@ else if (url === undefined || token === undefined) fail(`Give the address and a 
 else if (UNSENDABLE.test(token) || UNSENDABLE.test(other ?? ''))
   fail('A token has a line break or another character that no token has. Check that it was copied whole and alone.');
 else await check(url.replace(/\/$/, ''), token);
+
+function readArguments() {
+  try {
+    return parseArgs({
+      options: {
+        sessions: { type: 'string' },
+        webhooks: { type: 'string' },
+        other: { type: 'string' },
+        only: { type: 'string' },
+        keep: { type: 'boolean', default: false },
+        json: { type: 'boolean', default: false },
+        help: { type: 'boolean', short: 'h', default: false },
+      },
+      allowPositionals: true,
+    });
+  } catch (error) {
+    fail(`${(error as Error).message}\n\n${HELP}`);
+    process.exit();
+  }
+}
 
 async function check(rest: string, token: string): Promise<void> {
   const selected = selectRows(flags.only);

@@ -67,6 +67,11 @@ t.test('every row that is checked holds', async (t) => {
   t.ok((await countInstallations(service)) <= before, 'it removed what it installed');
 });
 
+t.test('an option that it does not have is no row that failed', async (t) => {
+  const usage = /^Unknown option '--jsn'.*\n\nUsage: npm run conform /;
+  t.match(await conform('http://localhost/api', 'x', '--jsn'), { code: 2, stdout: '', stderr: usage });
+});
+
 /** A row that installs a plugin. */
 const SMALL = ['--only', 'POST that creates answers 201.'];
 
