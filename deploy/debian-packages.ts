@@ -29,13 +29,14 @@ export function canFetchPackages(): boolean {
 /**
  * Unpacks missing packages. Safe for concurrent processes.
  *
- * @returns the folders of the available packages; `onNotice` gives the reason for all others
+ * @returns the folders of the available packages; `onNotice` gives the reason for all others. None after an abort
  */
 export async function fetchPackages(
   folder: string,
   names: readonly string[],
   { onNotice, signal }: FetchOptions,
 ): Promise<string[]> {
+  if (signal?.aborted) return [];
   // A separate process group, so that one signal stops apt-get and its downloaders.
   const child = spawn('sh', [SCRIPT, folder, ...names], { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
   const stop = (): void => {

@@ -90,6 +90,12 @@ t.test('an aborted fetch ends and cleans up', { skip: noApt }, async (t) => {
   t.same(await contents(folder), ['lock']);
 });
 
+t.test('a fetch that was aborted before it begins starts nothing', async (t) => {
+  const folder = await temporaryFolder(t);
+  t.same(await fetchTool(folder, AbortSignal.abort()), { found: [], notices: [] });
+  t.same(await readdir(folder), []);
+});
+
 t.test('unsigned packages are refused, even where the machine accepts them', { skip: noApt }, async (t) => {
   await startPackageSource(t, '');
   const folder = await temporaryFolder(t);
