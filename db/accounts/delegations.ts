@@ -6,7 +6,7 @@ import type { Page } from '../postgres/cursors.ts';
 import { notifyAccountChanged } from '../postgres/notifications.ts';
 import { orderedId } from '../postgres/ordered-id.ts';
 import { inTransaction } from '../postgres/pool.ts';
-import { changeRows, findRow, findValue, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
+import { changeRows, findRow, findValue, hasRow, type PageQuery, type Queryable, readPage } from '../postgres/rows.ts';
 import { recordAccountAction } from './account-actions.ts';
 import { type Account, isStillSignedIn, lockAccount } from './accounts.ts';
 import { recordToken } from './issued-tokens.ts';
@@ -116,13 +116,21 @@ interface Exchange {
   readonly actor: string;
 }
 
-/** Records the token that a service gets. @returns its id; null: the service's token was exchanged before */
+/** `repeated`: the service's token was exchanged before. `removed`: the account has ended the delegation meanwhile. */
+type RecordedExchange =
+  | { readonly outcome: 'recorded'; readonly tokenId: string }
+  | { readonly outcome: 'repeated' | 'removed' };
+
+/** Records the token that a service gets. */
 export function recordExchange(
   pool: Pool,
   { id: delegationId, accountId, name }: Delegated,
   { subjectToken, subjectExpiresAt, expiresAt, scopes, actor }: Exchange,
-): Promise<string | null> {
+): Promise<RecordedExchange> {
   return inTransaction(pool, async (tx) => {
+    // Its removal waits until the token is recorded, and then removes that, too.
+    const isThere = await hasRow(tx, 'SELECT 1 FROM delegations WHERE id = $1 FOR KEY SHARE', [delegationId]);
+    if (!isThere) return { outcome: 'removed' };
     await changeRows(tx, 'DELETE FROM exchanged_tokens WHERE expires_at < now() - make_interval(mins => 5)');
     const digest = createHash('sha256').update(subjectToken).digest('hex');
     const isNew = await changeRows(
@@ -130,11 +138,11 @@ export function recordExchange(
       'INSERT INTO exchanged_tokens (account_id, digest, expires_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING',
       [accountId, digest, subjectExpiresAt],
     );
-    if (isNew === 0) return null;
-    const id = await recordToken(tx, { accountId, name, expiresAt, scopes, delegationId });
+    if (isNew === 0) return { outcome: 'repeated' };
+    const tokenId = await recordToken(tx, { accountId, name, expiresAt, scopes, delegationId });
     await changeRows(tx, 'UPDATE delegations SET last_used_at = now() WHERE id = $1', [delegationId]);
     const action = { action: 'token.exchange', subject: name, detail: scopes.join(' ') };
-    await recordAccountAction(tx, { accountId, ...action, tokenId: id, actor });
-    return id;
+    await recordAccountAction(tx, { accountId, ...action, tokenId, actor });
+    return { outcome: 'recorded', tokenId };
   });
 }

@@ -124,15 +124,11 @@ export function openTokenExchange({ pool, issuer, issuers, audience }: ExchangeO
     }
     // No id has a character that PostgreSQL refuses.
     const delegation = isStorable(accountId) ? await findDelegation(pool, accountId, service) : null;
-    if (delegation === null)
-      throw new ExchangeError(
-        'invalid_target',
-        'No account with the id of audience allowed this service to act for it.',
-      );
+    if (delegation === null) throw notAllowed();
     const granted = chooseScopes(delegation.scopes, scope);
     const lifetime = Math.min(LIFETIME_MAX_S, Math.floor((service.expiresAt - Date.now()) / SECOND));
     if (lifetime < 1) throw invalidSubject();
-    const id = await recordExchange(pool, delegation, {
+    const recorded = await recordExchange(pool, delegation, {
       // Without the signature, which can often be written in several ways.
       subjectToken: subjectToken.slice(0, subjectToken.lastIndexOf('.')),
       subjectExpiresAt: new Date(service.expiresAt),
@@ -140,8 +136,7 @@ export function openTokenExchange({ pool, issuer, issuers, audience }: ExchangeO
       scopes: granted,
       actor: `${service.subject} of ${service.issuer}`,
     });
-    if (id === null)
-      throw invalidRequest('The subject_token was exchanged for this account before. Ask its issuer for a new one.');
+    if (recorded.outcome !== 'recorded') throw recorded.outcome === 'removed' ? notAllowed() : repeatedSubject();
     const { accountIssuer, accountSubject } = delegation;
     const claims = {
       scope: granted.join(' '),
@@ -149,7 +144,7 @@ export function openTokenExchange({ pool, issuer, issuers, audience }: ExchangeO
       ...(accountIssuer === BUILT_IN_ISSUER ? {} : { sub_iss: accountIssuer }),
     };
     return {
-      access_token: await issuer.issue(accountSubject, lifetime, id, claims),
+      access_token: await issuer.issue(accountSubject, lifetime, recorded.tokenId, claims),
       issued_token_type: ACCESS_TOKEN,
       token_type: 'Bearer',
       expires_in: lifetime,
@@ -167,6 +162,10 @@ interface ExchangeRequest {
 }
 
 const invalidRequest = (description: string) => new ExchangeError('invalid_request', description);
+const notAllowed = () =>
+  new ExchangeError('invalid_target', 'No account with the id of audience allowed this service to act for it.');
+const repeatedSubject = () =>
+  invalidRequest('The subject_token was exchanged for this account before. Ask its issuer for a new one.');
 const invalidSubject = () => invalidRequest('The subject_token is invalid or expired.');
 
 function readRequest(form: URLSearchParams): ExchangeRequest {
