@@ -16,7 +16,7 @@ import { findBase, rememberBase } from './draft-base.ts';
 import { type EditablePackage, readEditablePackage } from './editable-package.ts';
 import { type Fault, getFaults, type Place } from './faults.ts';
 import { FileSelector } from './file-selector.tsx';
-import { forgetFiles, type OpenCopy, openCopy } from './kept-files.ts';
+import { forgetFiles, type OpenCopy, omitStored, openCopy } from './kept-files.ts';
 import { LoadedSource } from './loaded-source.tsx';
 import { DRAFT, type Source } from './source.ts';
 import { useKeptFiles } from './use-kept-files.ts';
@@ -35,10 +35,11 @@ export function FilesEditor({ pluginId, stored }: FilesEditorProps) {
   const [copy, setCopy] = useState<OpenCopy | null>(null);
   /** What the user loaded instead. */
   const [{ loads, chosen }, setLoaded] = useState<Loaded>({ loads: 0, chosen: null });
+  const open = useEffectEvent((opened: OpenCopy) => setCopy(omitStored(opened, stored.files)));
   useEffect(() => {
     const closing = new AbortController();
     void openCopy(pluginId, closing.signal).then((opened) => {
-      if (!closing.signal.aborted) setCopy(opened);
+      if (!closing.signal.aborted) open(opened);
     });
     return () => closing.abort();
   }, [pluginId]);

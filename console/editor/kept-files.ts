@@ -1,5 +1,5 @@
 /** Keeps the unsaved files of each open editor in this browser until they are saved or discarded. */
-import type { TextFile } from '../authoring/package-files.ts';
+import { hasSameFiles, type TextFile } from '../authoring/package-files.ts';
 import { createRandomId } from '../rest/random-id.ts';
 import type { Source } from './source.ts';
 
@@ -34,6 +34,12 @@ export async function openCopy(pluginId: string, closed: AbortSignal): Promise<O
   await holdCopy(key, closed);
   return { key, kept: null };
 }
+
+/** Without files that are stored by now, such as by a save whose page was left before its answer: a save of older ones would be refused. */
+export const omitStored = ({ key, kept }: OpenCopy, stored: readonly TextFile[]): OpenCopy => ({
+  key,
+  kept: kept !== null && hasSameFiles(kept.files, stored) ? null : kept,
+});
 
 /** Newest first. */
 function listKeys(prefix: string): string[] {

@@ -27,23 +27,25 @@ export function useKeptFiles(
   { files, isUnsaved, source, draftSha256 }: EditorState,
   readUnsaved: () => readonly TextFile[] | null,
 ): () => boolean {
-  const kept = useRef(files);
+  const kept = useRef({ files, draftSha256, source });
   const keep = useEffectEvent((): boolean => {
     const unsaved = readUnsaved();
     if (unsaved === null) {
       forgetFiles(key);
       return true;
     }
-    if (unsaved === kept.current) return true;
+    const { current } = kept;
+    // While a save runs, the user goes on typing: with the hash of the draft before it, the next save would be refused.
+    if (unsaved === current.files && draftSha256 === current.draftSha256 && source === current.source) return true;
     if (!keepFiles(key, { files: unsaved, draftSha256, source })) return false;
-    kept.current = unsaved;
+    kept.current = { files: unsaved, draftSha256, source };
     return true;
   });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: keeps each change of the files
+  // biome-ignore lint/correctness/useExhaustiveDependencies: keeps each change of the files, and of what they were made from
   useEffect(() => {
     const timer = setTimeout(keep, PAUSE_MS);
     return () => clearTimeout(timer);
-  }, [files, isUnsaved]);
+  }, [files, isUnsaved, draftSha256, source]);
   useEffect(() => {
     const flush = () => void keep();
     addEventListener('pagehide', flush);

@@ -1,6 +1,7 @@
 /** Which draft or version the editor loads, and which number it proposes. */
 import t from 'tap';
 import { proposeNumber } from '../../console/authoring/proposed-number.ts';
+import { omitStored } from '../../console/editor/kept-files.ts';
 import {
   chooseSource,
   describeDraft,
@@ -68,4 +69,12 @@ t.test('files that are not text are left out, also those of Latest that a draft 
   t.same(listLeftOut([picture, index]), ['assets/logo.png']);
   t.same(listLeftOut([index], [picture, index]), ['assets/logo.png']);
   t.same(listLeftOut([index, { ...picture, contentText: 'A text now.' }], [picture]), []);
+});
+
+t.test('files that this browser kept are not unsaved where a save has stored them since', async (t) => {
+  const files = [{ path: 'index.ts', contentText: 'new' }];
+  const copy = { key: 'one', kept: { keptAt: 1, files, draftSha256: 'hash before the save', source: null } };
+  t.same(omitStored(copy, [{ path: 'index.ts', contentText: 'new' }]), { key: 'one', kept: null });
+  t.same(omitStored(copy, [{ path: 'index.ts', contentText: 'old' }]), copy);
+  t.same(omitStored({ key: 'one', kept: null }, files), { key: 'one', kept: null });
 });
