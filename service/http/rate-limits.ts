@@ -136,10 +136,15 @@ function requireToken(isAllowed: boolean, bucket: TokenBucket, reply: FastifyRep
 export const createRateLimitProblem = (bucket: TokenBucket, rule: string): Problem =>
   createRetryProblem('rate_limited', `Rate limit exceeded: ${rule}.`, bucket.secondsUntil(1));
 
+/** An address with the port of its connection, which is another one for each: Azure's Application Gateway forwards both. */
+const WITH_PORT = /^(?:\[([^\]]+)\]|([\d.]+)):\d{1,5}$/;
+
 /** Returns the key under which an address is counted, of requests and of what they send. */
 export function parseNetwork(address: string): string {
-  if (!ipaddr.isValid(address)) return address.slice(0, ADDRESS_MAX);
-  const parsed = ipaddr.process(address);
+  const [, ipv6, ipv4] = WITH_PORT.exec(address) ?? [];
+  const host = ipv6 ?? ipv4 ?? address;
+  if (!ipaddr.isValid(host)) return address.slice(0, ADDRESS_MAX);
+  const parsed = ipaddr.process(host);
   if (parsed instanceof ipaddr.IPv6) return parsed.parts.slice(0, IPV6_NETWORK_GROUPS).join(':');
   return parsed.toString();
 }

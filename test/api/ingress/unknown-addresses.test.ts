@@ -288,5 +288,7 @@ t.test('the client network is the one that trusted proxies report', (t) => {
   t.equal(behindProxy(requestFrom('2001:db8::5', '198.51.100.1, 10.0.0.9')), '198.51.100.1', 'two proxies');
   t.equal(behindProxy(requestFrom('2001:db8::6', '198.51.100.1')), parseNetwork('2001:db8::6'), 'not a proxy');
   t.equal(behindProxy(requestFrom('10.1.2.3')), '10.1.2.3');
+  t.equal(behindProxy(requestFrom('10.1.2.3', '198.51.100.1:50412')), '198.51.100.1', 'with the port of a connection');
+  t.equal(behindProxy(requestFrom('10.1.2.3', '[2001:db8::7]:50412')), parseNetwork('2001:db8::7'));
   t.end();
 });
