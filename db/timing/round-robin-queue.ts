@@ -53,12 +53,14 @@ export class RoundRobinQueue<Item> {
   remove(key: string, filter: (item: Item) => boolean): Item[] {
     const items = this.#items.get(key);
     if (!items) return [];
-    const waiting = items.list.slice(items.first);
-    const removed = waiting.filter(filter);
-    if (removed.length === 0) return [];
+    const removed: Item[] = [];
+    const kept: Item[] = [];
+    // The filter is asked once for each item: its answer may depend on the time, and an item in neither list would be lost.
+    for (const item of items.list.slice(items.first)) (filter(item) ? removed : kept).push(item);
+    if (removed.length === 0) return removed;
     this.#size -= removed.length;
-    if (removed.length === waiting.length) this.#items.delete(key);
-    else this.#items.set(key, { list: waiting.filter((item) => !filter(item)), first: 0 });
+    if (kept.length === 0) this.#items.delete(key);
+    else this.#items.set(key, { list: kept, first: 0 });
     return removed;
   }
 

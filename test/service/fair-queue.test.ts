@@ -40,6 +40,22 @@ t.test('keys take turns, and the items of one key keep their order', (t) => {
   t.end();
 });
 
+t.test('a filter whose answer changes with the time loses no item', (t) => {
+  const queue = new RoundRobinQueue<number>();
+  queue.push('a', 1);
+  queue.push('a', 3);
+  let now = 0;
+  const isDue = (item: number): boolean => {
+    now += 1;
+    return item <= now;
+  };
+  t.same(queue.remove('a', isDue), [1]);
+  t.same([queue.size, queue.count('a'), queue.peek()], [1, 1, 3]);
+  t.same(queue.remove('a', isDue), [3]);
+  t.same([queue.size, queue.keys], [0, []]);
+  t.end();
+});
+
 t.test('work of another account runs next, however much of the first one waits', async (t) => {
   const queue = new FairQueue({ places: 1, waitingPlaces: 6 });
   const done: string[] = [];
