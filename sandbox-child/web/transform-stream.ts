@@ -1,7 +1,7 @@
 /** TransformStream for plugins, and the two that encode and decode text. */
 import { callAsync, createQuietPromise, type QueuingStrategy, readHighWaterMark } from './chunk-queue.ts';
 import { coreOf, ReadableStream, type ReadableStreamDefaultController } from './readable-stream.ts';
-import { WritableStream, type WritableStreamDefaultController } from './writable-stream.ts';
+import { coreOf as coreOfWritable, WritableStream, type WritableStreamDefaultController } from './writable-stream.ts';
 
 export interface Transformer<In, Out> {
   readonly readableType?: undefined;
@@ -28,12 +28,16 @@ class TransformCore<In, Out> {
   #source: WritableStreamDefaultController | null = null;
   #isWaiting = true;
   #change = createQuietPromise<undefined>();
+  /** Resolves when `flush` or `cancel` has ended. Only the first of them is called. Null: none was called. */
+  #finish: Promise<undefined> | null = null;
 
   constructor(
     transformer: Transformer<In, Out>,
     writableStrategy: QueuingStrategy<In>,
     readableStrategy: QueuingStrategy<Out>,
   ) {
+    for (const type of ['readableType', 'writableType'] as const)
+      if (transformer[type] !== undefined) throw new RangeError(`a transformer must not have a ${type}`);
     this.#transformer = transformer;
     this.#controller = new TransformStreamDefaultController<Out>(INTERNAL, this);
     const started = Promise.withResolvers<unknown>();
@@ -47,10 +51,7 @@ class TransformCore<In, Out> {
           this.#setWaiting(false);
           return this.#change.promise;
         },
-        cancel: async (reason) => {
-          await callAsync(transformer.cancel, transformer, reason);
-          this.#failSource(reason);
-        },
+        cancel: (reason) => this.#finishOnce(() => this.#cancelReadable(reason)),
       },
       { ...readableStrategy, highWaterMark: readHighWaterMark(readableStrategy as QueuingStrategy<never>, 0) },
     );
@@ -61,11 +62,8 @@ class TransformCore<In, Out> {
           return started.promise;
         },
         write: (chunk) => this.#write(chunk),
-        close: () => this.#flush(),
-        abort: async (reason) => {
-          await callAsync(transformer.cancel, transformer, reason);
-          this.#target?.error(reason);
-        },
+        close: () => this.#finishOnce(() => this.#flush()),
+        abort: (reason) => this.#finishOnce(() => this.#abortWritable(reason)),
       },
       writableStrategy,
     );
@@ -78,11 +76,12 @@ class TransformCore<In, Out> {
 
   enqueue(chunk: Out): void {
     const core = coreOf(this.readable);
+    if (!core.canEnqueue) throw new TypeError('the readable end takes nothing more: it has ended');
     try {
       core.enqueue(chunk);
     } catch (error) {
       this.#failSource(error);
-      throw core.state === 'errored' ? core.storedError : error;
+      throw core.storedError;
     }
     if (!core.isHungry && !this.#isWaiting) this.#setWaiting(true);
   }
@@ -99,10 +98,11 @@ class TransformCore<In, Out> {
   }
 
   async #write(chunk: In): Promise<void> {
-    while (this.#isWaiting) {
+    if (this.#isWaiting) {
       await this.#change.promise;
-      this.#source?.signal.throwIfAborted();
-      if (coreOf(this.readable).state === 'errored') throw coreOf(this.readable).storedError;
+      // It waited until the stream ended: no reader gets the chunk.
+      const { state, storedError } = coreOfWritable(this.writable);
+      if (state === 'erroring') throw storedError;
     }
     const { transform } = this.#transformer;
     try {
@@ -112,6 +112,16 @@ class TransformCore<In, Out> {
       this.fail(error);
       throw error;
     }
+  }
+
+  /** An end that closes while the other one is cancelled waits for the same call of the transformer. */
+  #finishOnce(work: () => Promise<void>): Promise<undefined> {
+    if (this.#finish !== null) return this.#finish;
+    const finish = createQuietPromise<undefined>();
+    // Before the call, which may end the other end.
+    this.#finish = finish.promise;
+    work().then(() => finish.resolve(undefined), finish.reject);
+    return finish.promise;
   }
 
   async #flush(): Promise<void> {
@@ -124,6 +134,30 @@ class TransformCore<In, Out> {
     }
     if (core.state === 'errored') throw core.storedError;
     if (core.canEnqueue) core.close();
+  }
+
+  async #cancelReadable(reason: unknown): Promise<void> {
+    try {
+      await callAsync(this.#transformer.cancel, this.#transformer, reason);
+    } catch (error) {
+      this.#failSource(error);
+      throw error;
+    }
+    const { state, storedError } = coreOfWritable(this.writable);
+    if (state === 'errored') throw storedError;
+    this.#failSource(reason);
+  }
+
+  async #abortWritable(reason: unknown): Promise<void> {
+    const core = coreOf(this.readable);
+    try {
+      await callAsync(this.#transformer.cancel, this.#transformer, reason);
+    } catch (error) {
+      this.#target?.error(error);
+      throw error;
+    }
+    if (core.state === 'errored') throw core.storedError;
+    this.#target?.error(reason);
   }
 
   /** A writer that waits for a reader learns of the error. */

@@ -235,7 +235,8 @@ export class WritableStreamDefaultController {
   }
 }
 
-let coreOf: <T>(stream: WritableStream<T>) => WritableCore<T>;
+/** Returns the state of a stream, for other files of this folder. */
+export let coreOf: <T>(stream: WritableStream<T>) => WritableCore<T>;
 
 export class WritableStream<T = unknown> {
   readonly #core: WritableCore<T>;
