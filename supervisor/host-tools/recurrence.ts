@@ -75,9 +75,17 @@ export function parseRecurrence(text: string): Recurrence {
   if (count !== null && count > COUNT_MAX) throw refuseRepeat(`has a COUNT above ${COUNT_MAX}`);
   if (Number(values.get('INTERVAL') ?? 1) > INTERVAL_MAX) throw refuseRepeat(`has an INTERVAL above ${INTERVAL_MAX}`);
   if (count !== null && values.has('UNTIL')) throw refuseRepeat('has both COUNT and UNTIL');
+  // The library ignores the number where RFC 5545 forbids it: `2MO` of a week would be every Monday.
+  if (/\d/.test(values.get('BYDAY') ?? '') && !takesNumberedDays(values))
+    throw refuseRepeat(
+      'has a number in BYDAY, which only FREQ=MONTHLY takes, and FREQ=YEARLY without BYWEEKNO. Every second Monday is FREQ=WEEKLY;INTERVAL=2;BYDAY=MO',
+    );
   values.delete('COUNT');
   return { rule: [...values].map(([name, value]) => `${name}=${value}`).join(';'), count };
 }
+
+const takesNumberedDays = (values: ReadonlyMap<string, string>): boolean =>
+  values.get('FREQ') === 'MONTHLY' || (values.get('FREQ') === 'YEARLY' && !values.has('BYWEEKNO'));
 
 function findOutside(name: string, value: string): string | undefined {
   const range = RANGES[name];

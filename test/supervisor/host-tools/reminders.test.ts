@@ -463,6 +463,23 @@ t.test('hostile rules and zones are refused at once', async (t) => {
       { message: /^repeat has a number that \w+ does not take: -?\d+\.$/ },
       part,
     );
+  for (const rule of [
+    'FREQ=WEEKLY;BYDAY=2MO',
+    'BYDAY=MO,-1FR;FREQ=DAILY',
+    'FREQ=HOURLY;BYDAY=+1SU',
+    'FREQ=YEARLY;BYWEEKNO=20;BYDAY=2MO',
+  ])
+    await t.rejects(
+      read(rule),
+      { message: /^repeat has a number in BYDAY.* FREQ=WEEKLY;INTERVAL=2;BYDAY=MO\.$/ },
+      rule,
+    );
+  for (const rule of [
+    'FREQ=MONTHLY;BYDAY=2MO',
+    'FREQ=YEARLY;BYDAY=-1SU;BYMONTH=10',
+    'FREQ=YEARLY;BYWEEKNO=20;BYDAY=MO',
+  ])
+    await t.resolves(read(rule), rule);
   for (const zone of [
     '',
     'Nowhere/Land',
