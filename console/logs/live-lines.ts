@@ -44,17 +44,22 @@ interface Log extends Omit<LiveLines, 'held' | 'older'>, Pick<HeldLines, 'lines'
 }
 
 export function useLiveLines({ installationId, sessionId, levels }: LogFilter): Log {
-  const [current, setCurrent] = useState(LOADING);
   const [retries, setRetries] = useState(0);
+  const wanted = JSON.stringify([installationId, sessionId, levels, retries]);
+  const [loaded, setLoaded] = useState({ wanted, log: LOADING });
+  // From the first render of another filter on: what the old one has found must not be announced as the result of the new one.
+  const current = loaded.wanted === wanted ? loaded.log : LOADING;
   const closing = useRef<AbortSignal | null>(null);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a retry reads the log again
+  const update: Update = (change) =>
+    setLoaded((last) => (last.wanted === wanted ? { wanted, log: change(last.log) } : last));
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what is wanted has the filter, and `update` differs with it only
   useEffect(() => {
     const unmounted = new AbortController();
     closing.current = unmounted.signal;
-    setCurrent(LOADING);
-    void loadLines({ installationId, sessionId, levels }, unmounted.signal, setCurrent);
+    setLoaded({ wanted, log: LOADING });
+    void loadLines({ installationId, sessionId, levels }, unmounted.signal, update);
     return () => unmounted.abort();
-  }, [installationId, sessionId, levels, retries]);
+  }, [wanted]);
   const { held, older, ...shown } = current;
   const { lines, isFull } = held;
   const filter = { installationId, sessionId, levels };
@@ -62,7 +67,7 @@ export function useLiveLines({ installationId, sessionId, levels }: LogFilter): 
     ...shown,
     lines,
     hasOlder: older !== null || isFull,
-    loadOlder: older === null || isFull ? null : () => prependOlder(filter, older, closing.current, setCurrent),
+    loadOlder: older === null || isFull ? null : () => prependOlder(filter, older, closing.current, update),
     retry: () => setRetries((count) => count + 1),
   };
 }

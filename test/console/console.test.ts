@@ -120,6 +120,8 @@ t.test('what users do with plugins can be done in the console', async (t) => {
     await page.getByLabel('Filter by session id').fill(session.id);
     await page.getByRole('button', { name: 'Pause the log' }).waitFor();
     await page.getByText('set up ⟨U+202E⟩').waitFor({ state: 'detached' });
+    await page.getByLabel('Filter by session id').fill('of-no-line');
+    await page.getByRole('status').getByText('0 lines', { exact: true }).waitFor({ state: 'attached' });
     await page.getByLabel('Filter by session id').fill('');
     const [file] = await Promise.all([
       page.waitForEvent('download'),
