@@ -21,7 +21,8 @@ export const isTracing = (): boolean => tracer !== null;
 
 /** Whether the environment enables tracing. */
 export function isTracingEnabled(env: Readonly<Record<string, string | undefined>>): boolean {
-  if (env.OTEL_SDK_DISABLED === 'true') return false;
+  // OpenTelemetry reads its boolean variables in any letter case.
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true') return false;
   const exporters = env.OTEL_TRACES_EXPORTER?.split(',').map((name) => name.trim());
   if (exporters !== undefined && exporters.join() !== '') return exporters.includes('otlp');
   return Boolean(env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT || env.OTEL_EXPORTER_OTLP_ENDPOINT);

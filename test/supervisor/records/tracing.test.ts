@@ -41,7 +41,9 @@ t.test('traces are wanted by the standard variables only', async (t) => {
   t.ok(isTracingEnabled({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
   t.ok(isTracingEnabled({ OTEL_TRACES_EXPORTER: 'otlp' }));
   t.notOk(isTracingEnabled({ OTEL_TRACES_EXPORTER: 'none', OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
-  t.notOk(isTracingEnabled({ OTEL_SDK_DISABLED: 'true', OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
+  for (const disabled of ['true', 'True', 'TRUE'])
+    t.notOk(isTracingEnabled({ OTEL_SDK_DISABLED: disabled, OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
+  t.ok(isTracingEnabled({ OTEL_SDK_DISABLED: 'false', OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x' }));
 });
 
 t.test('an empty variable of the sampler counts as absent', async (t) => {
