@@ -28,7 +28,9 @@ export interface NewReminder extends Pick<ReminderRow, 'text' | 'repeat' | 'zone
 type ReminderAnswer = Omit<ReminderRow, 'digest' | 'position' | 'accountId' | 'sessionId' | 'occurrence' | 'attempts'>;
 
 export function describeReminder(row: ReminderRow): ReminderAnswer {
-  const { id, text, to, zone, repeat, startsAt, nextAt, remaining, lastAt, lastOutcome, createdAt } = row;
+  const { id, text, to, zone, repeat, startsAt, nextAt, lastAt, lastOutcome, createdAt } = row;
+  // The row keeps the number that its last time had.
+  const remaining = nextAt === null && row.remaining !== null ? 0 : row.remaining;
   return { id, text, to, zone, repeat, startsAt, nextAt, remaining, lastAt, lastOutcome, createdAt };
 }
 

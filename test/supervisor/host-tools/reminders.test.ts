@@ -298,6 +298,22 @@ t.test('one that repeats comes again; what was missed comes once, and says so', 
   t.match(await transcript(fixture, session), [{ data: { late: true, missed: 4 } }], 'one message');
 });
 
+t.test('a repeated one that is over has no time left', async (t) => {
+  const fixture = shared.withNewAccount();
+  const reminders = remindersOf(fixture, await startSession(fixture));
+  const repeated = {
+    id: 'last',
+    text: 'water',
+    at: inMs(0),
+    repeat: 'FREQ=DAILY;COUNT=1',
+    to: 'agent',
+    trigger: 'user',
+  };
+  t.match((await reminders('POST', '', repeated)).body, { remaining: 1 });
+  await eventually(async () => (await reminders('GET', '/last')).body.lastOutcome === 'delivered');
+  t.match((await reminders('GET', '/last')).body, { nextAt: null, remaining: 0 });
+});
+
 t.test('a supervisor whose clock is ahead takes no time for missed that has not come', async (t) => {
   const { fixture, session, reminders } = await scheduleHourly();
   moveClocks(t).wallMs = 3 * HOUR_MS;
