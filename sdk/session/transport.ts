@@ -222,11 +222,13 @@ export class Transport {
       const attempt = await this.#attempt(call, read);
       if ('value' in attempt) return attempt.value;
       const { error, retryAfterMs } = attempt;
+      // Not the wall clock: if it stepped back, the call would be repeated for as long.
+      const now = performance.now();
       // Not at the start of the call: one that ran for long may have its connection broken only now.
-      deadline ??= Date.now() + (this.#options.retryForMs ?? RETRY_FOR_MS);
+      deadline ??= now + (this.#options.retryForMs ?? RETRY_FOR_MS);
       // Jitter, so that many callers do not retry at the same moment.
       const ms = retryAfterMs ?? backoff * (0.5 + Math.random());
-      if (Date.now() + ms > deadline || error instanceof ConnectionLostError) throw error;
+      if (now + ms > deadline || error instanceof ConnectionLostError) throw error;
       await pause(ms, call.signal);
     }
   }

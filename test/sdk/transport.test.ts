@@ -4,6 +4,7 @@ import { Readable } from 'node:stream';
 import t, { type Test } from 'tap';
 import { connect, type SessionClient } from '../../sdk/session/session.ts';
 import { serve } from '../fixtures/listening-server.ts';
+import { moveClocks } from '../fixtures/moved-clocks.ts';
 
 type Answer = (response: ServerResponse) => void;
 
@@ -40,14 +41,11 @@ t.test('a response that breaks off is asked for again, if the call is idempotent
 });
 
 t.test('the time of retries starts with the first failure, however long the call ran before', async (t) => {
-  const realNow = Date.now;
-  let passedMs = 0;
-  Date.now = () => realNow() + passedMs;
-  t.teardown(() => {
-    Date.now = realNow;
-  });
+  const clocks = moveClocks(t);
   const breakOffLate: Answer = (response) => {
-    passedMs += 60_000;
+    clocks.monotonicMs += 60_000;
+    // A wall clock that is set back must not add to it.
+    clocks.wallMs -= 3_600_000;
     breakOff(response);
   };
   const late = await startService(t, breakOffLate, sendJson({ state: 'ended' }));
