@@ -13,6 +13,7 @@ import { PageLink } from '../shell/page-link.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { Section } from '../shell/section.tsx';
 import { Timestamp } from '../shell/timestamp.tsx';
+import { shortenText } from '../style/short-text.ts';
 import { escapeText } from '../style/untrusted-text.ts';
 import { SshHosts } from './ssh-hosts.tsx';
 
@@ -88,13 +89,13 @@ function Todos() {
 }
 
 function describeTodo({ id, title, notes, dueAt, assigneeAgentId, done }: Todo, nameAgent: (id: string) => string) {
-  const name = escapeText(title);
+  const name = shortenText(escapeText(title));
   return {
     key: id,
     cells: [
       <Stack key="what" gap={0}>
         <Text size="sm" className="foreign">
-          {name}
+          {escapeText(title)}
         </Text>
         {notes === '' ? null : (
           <Text size="xs" c="dimmed" lineClamp={2} className="foreign">
@@ -161,13 +162,12 @@ function Reminders() {
 }
 
 function describeReminder({ id, sessionId, text, to, zone, repeat, nextAt, lastAt, lastOutcome }: AccountReminder) {
-  const name = escapeText(text);
   return {
     key: `${sessionId} ${id}`,
     cells: [
       <Stack key="what" gap={0}>
         <Text size="sm" lineClamp={2} className="foreign">
-          {name}
+          {escapeText(text)}
         </Text>
         <Text size="xs" c="dimmed" className="foreign">
           to {escapeText(to)} in <OpenSession id={sessionId} />
@@ -184,7 +184,7 @@ function describeReminder({ id, sessionId, text, to, zone, repeat, nextAt, lastA
       ),
       <ConfirmButton
         key="do"
-        label={`Cancel ${name}`}
+        label={`Cancel ${shortenText(escapeText(text))}`}
         short="Cancel"
         title="Cancel the reminder?"
         run={() => callSessions('DELETE', `/sessions/${sessionId}/notifications/${encodeURIComponent(id)}`)}
