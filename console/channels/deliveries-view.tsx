@@ -1,6 +1,7 @@
 /** Lists inbound and outbound deliveries, with replay. */
 import { Button, Group, NativeSelect, Stack } from '@mantine/core';
 import { useState } from 'react';
+import { REPLAY_MAX } from '../../sdk/contract/limits.ts';
 import type { components } from '../../sdk/rest/schema.d.ts';
 import { readBody, rest } from '../rest/client.ts';
 import { FOLLOW_MS, type Installation } from '../rest/installations.ts';
@@ -10,6 +11,7 @@ import { Dialog } from '../shell/dialog.tsx';
 import { PagedList } from '../shell/paged-list.tsx';
 import { Timestamp, useTimestampFormat } from '../shell/timestamp.tsx';
 import { formatBytes } from '../style/format-bytes.ts';
+import { formatNumber } from '../style/format-number.ts';
 import { IconRefresh } from '../style/icons.tsx';
 import { escapeText } from '../style/untrusted-text.ts';
 import { AttemptState } from './attempt-state.tsx';
@@ -116,7 +118,9 @@ const findName = (channels: Props['channels'], id: string): string =>
 
 function describeReplay({ replayed }: { readonly replayed: number }): string {
   if (replayed === 0) return 'No dead delivery has a connected channel: there is nothing to replay';
-  return replayed === 1 ? '1 delivery is queued again' : `${replayed} deliveries are queued again`;
+  if (replayed === 1) return '1 delivery is queued again';
+  const more = replayed < REPLAY_MAX ? '' : '. There may be more: replay them, too';
+  return `${formatNumber(replayed)} deliveries are queued again${more}`;
 }
 
 interface TableProps {

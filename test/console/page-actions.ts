@@ -2,6 +2,8 @@
  * Where each operation of the REST interface is in the console, in the order in which the parity test runs them: a
  * plugin is made, published, installed, used, updated and removed, all of it on pages.
  */
+import type { Route } from 'playwright-core';
+import { REPLAY_MAX } from '../../sdk/contract/limits.ts';
 import { accounts, signingOut, tokens } from './account-actions.ts';
 import { authoring, create } from './authoring-actions.ts';
 import { allowUpdate, go, type PageAction, press, pressInDialog, tab } from './console-fixture.ts';
@@ -188,6 +190,10 @@ const watching: readonly PageAction[] = [
       await page.getByLabel('Channel', { exact: true }).selectOption({ label: 'Inbox' });
       await press(page, 'Replay all dead ones of Inbox');
       await page.getByText('1 delivery is queued again').waitFor();
+      const ofMany = (route: Route) => route.fulfill({ json: { replayed: REPLAY_MAX } });
+      await page.route('**/deliveries/replay', ofMany, { times: 1 });
+      await press(page, 'Replay all dead ones of Inbox');
+      await page.getByText('10,000 deliveries are queued again. There may be more: replay them, too').waitFor();
     },
   },
   {
