@@ -94,10 +94,14 @@ async function addAccount(service: ServiceFixture, name: string): Promise<Accoun
   };
 }
 
+/** On a busy machine, the process that a plugin gets at its next owner takes longer to start than the hook waits. */
+const STARTING = 'it is still starting';
+
 /** On a busy machine a plugin exceeds the limit of a hook. Its process is then killed, with the calls that run beside. */
 const isTooSlow = (link: { readonly outcome: string; readonly reason?: string } | undefined): boolean =>
   link?.outcome === 'vetoed_timeout' ||
   link?.outcome === 'vetoed_error' ||
+  link?.reason === STARTING ||
   (link?.reason?.startsWith('it crashed; the first call after') ?? false);
 
 /** Calls the hook and sends webhooks until it is over. @returns what was refused */
@@ -116,7 +120,8 @@ async function call(account: Account, doors: Doors, isOver: () => boolean): Prom
     if (answer.status === 200 && same === id && number) {
       account.numbers.set(id, Number(number));
       account.unanswered.delete(id);
-    } else if (isTooSlow(trace?.[0])) account.unanswered.set(id, trace[0].outcome);
+    } else if (isTooSlow(trace?.[0]))
+      account.unanswered.set(id, trace[0].reason === STARTING ? STARTING : trace[0].outcome);
     else bad.push(`hook: ${answer.status} ${JSON.stringify(trace)}`);
   };
   const sendWebhook = async (turn: number): Promise<void> => {
@@ -246,8 +251,8 @@ for (const { commit, newest } of oldReleases)
         [],
         'every increment was answered, or its caller got an error',
       );
-      const outcomes = new Set(unanswered.values());
-      t.ok(outcomes.size === 0 || outcomes.has('vetoed_timeout'), 'no plugin fails that was not too slow before');
+      const failures = new Set([...unanswered.values()].filter((outcome) => outcome !== STARTING));
+      t.ok(failures.size === 0 || failures.has('vetoed_timeout'), 'no plugin fails that was not too slow before');
       t.same(
         accepted.filter((body) => !stored.has(`arrived ${body}`)),
         [],
