@@ -111,8 +111,8 @@ t.test('calls are answered, also one that still arrives, and streams end', async
   const events: string[] = [];
   const call = client.call(1, 'slow').finally(() => events.push('answered'));
   await untilBegun(fixture);
-  // The client's idle sockets stay open, so that it still reaches this process.
-  const drained = startDrain(10 * SECOND, 3 * SECOND);
+  // The client's idle sockets stay open until it closes them itself, so that it still reaches this process.
+  const drained = startDrain(10 * SECOND, 10 * SECOND);
   // The supervisor goes on to run the account: without a successor it would refuse later calls.
   const closed = fixture.app.close();
   const ended = client.streamEnded.then(() => events.push('the stream ended'));
@@ -181,6 +181,7 @@ t.test('a call that outlasts the drain is answered with an error', async (t) => 
   const { status, body } = await call;
   t.equal(status, 200);
   t.match(body, /"id":1,"error":\{"code":-32603,"message":"[^"]*The supervisor stopped before the request ended\./);
-  t.ok(performance.now() - started < 5 * SECOND, `${performance.now() - started} ms`);
+  // Half of what the call may take.
+  t.ok(performance.now() - started < 30 * SECOND, `${performance.now() - started} ms`);
   await stopped;
 });
