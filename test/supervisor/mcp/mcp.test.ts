@@ -60,12 +60,19 @@ const connect = (test: Test, session: string, account = 'ann') => connectTo(test
 
 async function connectTo(test: Test, path: string, account: string) {
   const client = new Client({ name: 'test', version: '1.0.0' });
+  const streamOpened = Promise.withResolvers<void>();
   const transport = new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}${path}`), {
     requestInit: { headers: { authorization: `Bearer ${await fixture.issuer.issue(account)}` } },
+    fetch: async (url, init) => {
+      const response = await fetch(url, init);
+      if (init?.method === 'GET') streamOpened.resolve();
+      return response;
+    },
   });
   test.teardown(() => client.close());
   await client.connect(transport as never);
-  return { client, transport };
+  // The client opens its stream by itself once it is connected.
+  return { client, transport, streamOpened: streamOpened.promise };
 }
 const session = await fixture.session();
 
@@ -417,12 +424,13 @@ t.test('cancelling a call aborts its handler; a call with a progress token gets 
 });
 
 t.test('clients are notified of changed lists only', async (t) => {
-  const { client } = await connect(t, session);
+  const { client, streamOpened } = await connect(t, session);
   const messages: string[] = [];
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => void messages.push('tools'));
   client.setNotificationHandler(PromptListChangedNotificationSchema, () => void messages.push('prompts'));
   client.setNotificationHandler(ResourceListChangedNotificationSchema, () => void messages.push('resources'));
   await client.listTools();
+  await streamOpened;
   await fixture.install({ slug: 'quiet', code: 'middleware.systemPrompt = (ctx) => ctx.systemPrompt;' });
   await fixture.install({
     slug: 'more',
