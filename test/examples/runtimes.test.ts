@@ -10,9 +10,9 @@ import t from 'tap';
 import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { amount } from '../runner/soak.ts';
 import { type Asked, startModelServer } from '../supervisor/host/model-server.ts';
-import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { startSupervisorFixture, withStartedPlugins } from '../supervisor/supervisor-fixture.ts';
 
-const fixture = await startSupervisorFixture(t);
+const fixture = withStartedPlugins(await startSupervisorFixture(t));
 const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 await fixture.install({
   slug: 'house',

@@ -11,10 +11,10 @@ import {
 import t from 'tap';
 import { agentTool, bulkhead } from '../../sdk/adapters/openai-agents.ts';
 import { connect } from '../../sdk/session/session.ts';
-import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { startSupervisorFixture, withStartedPlugins } from '../supervisor/supervisor-fixture.ts';
 import { createAgentsModel } from './scripted-models.ts';
 
-const fixture = await startSupervisorFixture(t);
+const fixture = withStartedPlugins(await startSupervisorFixture(t));
 const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 
 await fixture.install({

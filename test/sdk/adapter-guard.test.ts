@@ -34,10 +34,10 @@ import { MIB } from '../../sdk/contract/limits.ts';
 import { encodeBase64 } from '../../sdk/session/base64.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { isSoak, listCases } from '../runner/soak.ts';
-import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { startSupervisorFixture, withStartedPlugins } from '../supervisor/supervisor-fixture.ts';
 import { AI_SDK_MODEL, createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
-const fixture = await startSupervisorFixture(t);
+const fixture = withStartedPlugins(await startSupervisorFixture(t));
 const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 
 const GUARD = `

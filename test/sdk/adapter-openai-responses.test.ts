@@ -8,7 +8,7 @@ import t from 'tap';
 import { bulkhead } from '../../sdk/adapters/langchain.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { amount } from '../runner/soak.ts';
-import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { startSupervisorFixture, withStartedPlugins } from '../supervisor/supervisor-fixture.ts';
 import { createResponsesApi } from './scripted-models.ts';
 
 /** The model of a CommonJS app, whose messages come from another copy of the framework than the adapter's. */
@@ -16,7 +16,7 @@ const { ChatOpenAI: RequiredChatOpenAI }: { ChatOpenAI: typeof ChatOpenAI } = cr
   '@langchain/openai',
 );
 
-const fixture = await startSupervisorFixture(t);
+const fixture = withStartedPlugins(await startSupervisorFixture(t));
 const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 
 await fixture.install({

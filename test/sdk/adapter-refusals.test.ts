@@ -11,10 +11,10 @@ import * as langchain from '../../sdk/adapters/langchain.ts';
 import * as openAiAgents from '../../sdk/adapters/openai-agents.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
 import { amount, listCases, soakTest } from '../runner/soak.ts';
-import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { startSupervisorFixture, withStartedPlugins } from '../supervisor/supervisor-fixture.ts';
 import { AI_SDK_MODEL, createAgentsModel, ScriptedChatModel } from './scripted-models.ts';
 
-const fixture = await startSupervisorFixture(t);
+const fixture = withStartedPlugins(await startSupervisorFixture(t));
 const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 
 const FILES = `tools.read = {

@@ -7,10 +7,10 @@ import * as aiSdk from '../../sdk/adapters/ai-sdk.ts';
 import type { AdapterOptions } from '../../sdk/adapters/judged-conversation.ts';
 import * as langchain from '../../sdk/adapters/langchain.ts';
 import { connect, type Session } from '../../sdk/session/session.ts';
-import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { startSupervisorFixture, withStartedPlugins } from '../supervisor/supervisor-fixture.ts';
 import { AI_SDK_MODEL, ScriptedChatModel } from './scripted-models.ts';
 
-const fixture = await startSupervisorFixture(t);
+const fixture = withStartedPlugins(await startSupervisorFixture(t));
 const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const GUARD = `middleware.outboundMessage = (ctx) => { if (/classified/.test(ctx.message.text)) ctx.cancel('no'); };`;
 await fixture.install({ account: 'ann', slug: 'guard', code: GUARD });

@@ -47,10 +47,10 @@ import {
   startModelServer,
   stream,
 } from '../supervisor/host/model-server.ts';
-import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { startSupervisorFixture, withStartedPlugins } from '../supervisor/supervisor-fixture.ts';
 import { AI_SDK_MODEL, createAgentsModel, createModelOfTexts } from './scripted-models.ts';
 
-const fixture = await startSupervisorFixture(t);
+const fixture = withStartedPlugins(await startSupervisorFixture(t));
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const url = `http://127.0.0.1:${(fixture.app.server.address() as AddressInfo).port}`;
 

@@ -17,6 +17,7 @@ import { bareEnvironment } from '../fixtures/bare-environment.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
 import { amount, isSoak, soakTest } from '../runner/soak.ts';
+import { startPlugin } from '../supervisor/supervisor-fixture.ts';
 import { sharePackage } from './author.ts';
 import { saveFile } from './save-file.ts';
 import { shareService } from './shared-service.ts';
@@ -378,6 +379,8 @@ t.test(
     await tess.post(`/plugins/${porch.id}/versions`, { semVer: '1.0.0', files });
     const { body: other } = await tess.post('/installations', { slug: 'porch' });
     await tess.patch(`/installations/${other.id}`, { hookOrder: -1 });
+    // On a busy machine, its first start would take longer than the hook below waits.
+    await startPlugin(fixture, { installationId: other.id });
     t.teardown(() => tess.delete(`/installations/${other.id}`));
     const folder = join(home, 'house');
     await mkdir(folder);

@@ -22,6 +22,7 @@ import { openIssuer, openVerifier, type ServiceVerifier, type TokenIssuer } from
 import { introspect } from '../../supervisor/children/introspect.ts';
 import type { Sandbox } from '../../supervisor/jail/sandbox.ts';
 import { type Supervisor, type SupervisorOptions, startSupervisor } from '../../supervisor/supervisor.ts';
+import { eventually } from '../runner/eventually.ts';
 import { type Teardown, temporaryFolder, testDatabase } from '../runner/harness.ts';
 import { type AnswerCheck, checkAnswers, checkInjected, loadDocument } from '../service/declared-answers.ts';
 import { defaultOptions } from './default-options.ts';
@@ -129,6 +130,32 @@ export function withOwnSlugs(fixture: SupervisorFixture): SupervisorFixture {
   const install: SupervisorFixture['install'] = (source) =>
     fixture.install({ ...source, slug: `${fixture.account}-${source.slug}` });
   return { ...fixture, install };
+}
+
+/**
+ * The same supervisor, on which each plugin runs before its install is over: on a busy machine, a start takes longer than a hook waits,
+ * and only hooks of `call` are repeated then. For plugins that load.
+ */
+export function withStartedPlugins(fixture: SupervisorFixture): SupervisorFixture {
+  const install: SupervisorFixture['install'] = async (source) => {
+    const installed = await fixture.install(source);
+    if ((source.status ?? 'ready') === 'ready') await startPlugin(fixture, installed);
+    return installed;
+  };
+  return { ...fixture, install, withNewAccount: () => withStartedPlugins(fixture.withNewAccount()) };
+}
+
+/** Resolves when the process of an installation runs. */
+export async function startPlugin(
+  { pool, supervisor }: Pick<SupervisorFixture, 'pool' | 'supervisor'>,
+  { installationId }: Pick<Installed, 'installationId'>,
+): Promise<void> {
+  const { rows } = await pool.query('SELECT account_id FROM installations WHERE id = $1', [installationId]);
+  await eventually(async () => {
+    const { plugins } = await supervisor.pluginsCache.get(rows[0].account_id);
+    const plugin = plugins.find((one) => one.installationId === installationId);
+    return plugin !== undefined && (await supervisor.fleet.wake(plugin)) === null;
+  });
 }
 
 /** Starts a fixture; it ends with the test. */

@@ -21,6 +21,7 @@ import {
   type SupervisorFixture,
   startSupervisorFixture,
   withOwnSlugs,
+  withStartedPlugins,
 } from '../supervisor-fixture.ts';
 
 const code = asCommand('return host.agents[args.call](...args.given);');
@@ -39,7 +40,7 @@ const messages = async ({ pool, account }: SupervisorFixture) =>
     )
   ).rows;
 
-const shared = await startSupervisorFixture(t);
+const shared = withStartedPlugins(await startSupervisorFixture(t));
 const newAccount = (): SupervisorFixture => withOwnSlugs(shared.withNewAccount());
 
 t.test('agents are the account’s; only their maker changes them', async (t) => {

@@ -25,7 +25,12 @@ import { registerParts } from '../../fixtures/registrations.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { soakTest } from '../../runner/soak.ts';
 import { storeKey, waitForKey } from '../held-handlers.ts';
-import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import {
+  type SupervisorFixture,
+  startPlugin,
+  startSupervisorFixture,
+  withStartedPlugins,
+} from '../supervisor-fixture.ts';
 
 const fixture = await startSupervisorFixture(t, { sessionApi: { consoleUrl: 'https://console.example' } });
 await fixture.app.listen({ port: 0, host: '127.0.0.1' });
@@ -248,7 +253,7 @@ t.test('skills with their files are resources', async (t) => {
 });
 
 t.test('prompts and resources are judged like calls of tools', async (t) => {
-  const own = fixture.withNewAccount();
+  const own = withStartedPlugins(fixture.withNewAccount());
   const { slug } = await own.install({
     code: `commands.say = { description: 'Says', handler: (input) => {
         if (input === 'fail') throw new Error('SECRET');
@@ -393,6 +398,7 @@ t.test('a prompt whose plugin is paused while a hook judges its call reaches no 
       ${waitForKey("'go on'")}
     };`,
   });
+  await startPlugin(own, judge);
   const { client } = await connect(t, await own.session(), own.account);
   const answer = client.getPrompt({ name: `${prompts.slug}__say`, arguments: {} });
   const isAsked = `SELECT 1 FROM installation_storage WHERE installation_id = $1 AND key = 'asked'`;
@@ -587,9 +593,10 @@ t.test('a tool’s operation that a required plugin did not see stops, and the c
     const { id } = await host.agents.create({ name: 'Ann', instructions: '' });
     return (await host.agents.send(id, 'hello')).id;
   } };`;
-  await fixture.install({ slug: 'teller', account, capabilities: ['host.agents'], code: tell });
+  const { install } = withStartedPlugins(fixture);
+  await install({ slug: 'teller', account, capabilities: ['host.agents'], code: tell });
   const broken = 'middleware.agentMessage = () => { throw new Error("x"); };';
-  await fixture.install({ slug: 'gate', account, code: broken, required: true });
+  await install({ slug: 'gate', account, code: broken, required: true });
   const { client } = await connect(t, await fixture.session(account), account);
   const result = await client.callTool({ name: 'teller__tell', arguments: {} });
   t.match(result, { isError: true, content: [{ text: /“gate” failed.*this account requires it/ }] });

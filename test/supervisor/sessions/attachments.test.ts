@@ -2,7 +2,7 @@
 import t from 'tap';
 import { holdMedia } from '../../../db/accounts/media.ts';
 import { MIB } from '../../../sdk/contract/limits.ts';
-import { startSupervisorFixture } from '../supervisor-fixture.ts';
+import { startSupervisorFixture, withStartedPlugins } from '../supervisor-fixture.ts';
 
 const PNG = Buffer.concat([
   Buffer.from('89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489', 'hex'),
@@ -19,7 +19,7 @@ const GUARD = `middleware.inboundMessage = async (ctx) => {
 };`;
 
 t.test('attachments of turns', async (t) => {
-  const fixture = await startSupervisorFixture(t, { mediaQuota: { bytes: 4 * MIB, files: 20 } });
+  const fixture = withStartedPlugins(await startSupervisorFixture(t, { mediaQuota: { bytes: 4 * MIB, files: 20 } }));
   await fixture.install({ slug: 'guard', capabilities: ['host.media'], code: GUARD });
   const session = await fixture.session();
   const path = `/sessions/${session}`;

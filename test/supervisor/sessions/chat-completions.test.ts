@@ -8,7 +8,7 @@ import t from 'tap';
 import { bulkhead } from '../../../sdk/adapters/ai-sdk.ts';
 import { connect } from '../../../sdk/session/client.ts';
 import { soakTest } from '../../runner/soak.ts';
-import { startSupervisorFixture } from '../supervisor-fixture.ts';
+import { startSupervisorFixture, withStartedPlugins } from '../supervisor-fixture.ts';
 
 const operatorLog: string[] = [];
 const logger = pino({ level: 'error' }, { write: (line: string) => void operatorLog.push(line) });
@@ -309,7 +309,7 @@ t.test('a stream ends with its token', async (t) => {
 });
 
 t.test('an adapter judges a plugin’s model like any other', async (t) => {
-  const own = fixture.withNewAccount();
+  const own = withStartedPlugins(fixture.withNewAccount());
   await own.install({ slug: 'drip-2', code: DRIP });
   const judged = await own.session();
   const apiKey = await fixture.issuer.issue(own.account);

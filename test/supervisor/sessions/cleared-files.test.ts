@@ -2,10 +2,15 @@
 import t from 'tap';
 import { eventually } from '../../runner/eventually.ts';
 import { connect, deliver } from '../delivery/channels.ts';
-import { DuringSteps, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import {
+  DuringSteps,
+  type SupervisorFixture,
+  startSupervisorFixture,
+  withStartedPlugins,
+} from '../supervisor-fixture.ts';
 
 const during = new DuringSteps();
-const shared = await startSupervisorFixture(t, { faultPoint: during.faultPoint });
+const shared = withStartedPlugins(await startSupervisorFixture(t, { faultPoint: during.faultPoint }));
 
 const SLOW = `
   let open;

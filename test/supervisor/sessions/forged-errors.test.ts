@@ -7,7 +7,7 @@ import { openSandbox } from '../../../supervisor/jail/sandbox.ts';
 import { registerHooks } from '../../fixtures/registrations.ts';
 import { answering } from '../../plugins/hostile-programs.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
-import { startSupervisorFixture } from '../supervisor-fixture.ts';
+import { startSupervisorFixture, withStartedPlugins } from '../supervisor-fixture.ts';
 
 /** Every plugin runs this: its tools refuse all arguments with a text that holds a secret, or none; its hook is the guard. */
 const PROGRAM = answering(`(({ target, context }) => {
@@ -21,7 +21,7 @@ const TOOL = { description: 'd', parameters: {} };
 
 const directory = join(await temporaryFolder(t), 'forged');
 const sandbox = await openSandbox({ mode: 'auto', directory, program: PROGRAM });
-const fixture = await startSupervisorFixture(t, { sandbox });
+const fixture = withStartedPlugins(await startSupervisorFixture(t, { sandbox }));
 const address = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
 const guard = { slug: 'guard', code: '// guard', required: true };
 await fixture.install({ ...guard, registrations: { ...NOTHING, hooks: ['middleware.toolResult'] } });

@@ -2,7 +2,12 @@
 import t from 'tap';
 import { connect } from '../../../sdk/session/session.ts';
 import { soakTest } from '../../runner/soak.ts';
-import { type Reply, type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import {
+  type Reply,
+  type SupervisorFixture,
+  startSupervisorFixture,
+  withStartedPlugins,
+} from '../supervisor-fixture.ts';
 
 let crashAt = '';
 const crash = (step: string) => {
@@ -10,7 +15,7 @@ const crash = (step: string) => {
   crashAt = '';
   return Promise.reject(new Error('as if it were killed here'));
 };
-const shared = await startSupervisorFixture(t, { faultPoint: crash });
+const shared = withStartedPlugins(await startSupervisorFixture(t, { faultPoint: crash }));
 
 const JUDGE = `
   middleware.toolCall = ({ call, cancel }) => {

@@ -5,9 +5,9 @@ import { deleteAgent } from '../../../db/accounts/agents.ts';
 import { readUsage, saveUsageLimits } from '../../../db/accounts/usage.ts';
 import type { UsageKind } from '../../../sdk/contract/usage-kinds.ts';
 import { soakTest } from '../../runner/soak.ts';
-import { asCommand, runCommand, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { asCommand, runCommand, startSupervisorFixture, withStartedPlugins } from '../supervisor-fixture.ts';
 
-const fixture = await startSupervisorFixture(t);
+const fixture = withStartedPlugins(await startSupervisorFixture(t));
 const { pool } = fixture;
 const capabilities = ['host.session', 'host.workspace', 'host.media', 'host.storage'];
 const code = `${asCommand(`const { post, write, remove, put, store } = args;

@@ -1,11 +1,11 @@
 /** Pieces of an output that come again: answered as before, and without reading the others. */
 import t from 'tap';
-import { type SupervisorFixture, startSupervisorFixture } from '../supervisor-fixture.ts';
+import { type SupervisorFixture, startSupervisorFixture, withStartedPlugins } from '../supervisor-fixture.ts';
 
 const PIECES = 2_000;
 const OUTPUTS = 250;
 
-const shared = await startSupervisorFixture(t);
+const shared = withStartedPlugins(await startSupervisorFixture(t));
 
 const STREAMING = `middleware.outboundMessage = { stream: true, handler: ({ message: { text }, partial }) => {
   host.log('before', { text: partial?.before ?? null });

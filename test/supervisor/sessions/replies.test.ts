@@ -10,7 +10,13 @@ import { eventually } from '../../runner/eventually.ts';
 import { soakTest } from '../../runner/soak.ts';
 import { connect, deliver } from '../delivery/channels.ts';
 import { storeKey, waitForKey } from '../held-handlers.ts';
-import { DuringSteps, type SupervisorFixture, startSupervisorFixture, withOwnSlugs } from '../supervisor-fixture.ts';
+import {
+  DuringSteps,
+  type SupervisorFixture,
+  startSupervisorFixture,
+  withOwnSlugs,
+  withStartedPlugins,
+} from '../supervisor-fixture.ts';
 
 const RECEIVE = `channel.receive = () => ({ messages: [{ conversationKey: 'k', from: 'v', text: 'hello' }] });`;
 const CODE = `${RECEIVE}
@@ -21,7 +27,9 @@ channel.send = async (message) => {
 };`;
 
 const during = new DuringSteps();
-const shared = await startSupervisorFixture(t, { faultPoint: during.faultPoint, reminderScanMs: 100 });
+const shared = withStartedPlugins(
+  await startSupervisorFixture(t, { faultPoint: during.faultPoint, reminderScanMs: 100 }),
+);
 const newAccount = (): SupervisorFixture => withOwnSlugs(shared.withNewAccount());
 
 /** Waits until no reply is waiting to be sent. @returns their rows, in order */

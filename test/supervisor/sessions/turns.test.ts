@@ -19,6 +19,7 @@ import {
   refuseNotices,
   type SupervisorFixture,
   startSupervisorFixture,
+  withStartedPlugins,
 } from '../supervisor-fixture.ts';
 
 /** Ends of a turn at once, in rounds of three, and with two texts. */
@@ -28,7 +29,7 @@ const ENDS = amount({ quick: 16, soak: 50 });
 const PASSED = amount({ quick: [99], soak: [1, 24, 26, 49, 51, 99] });
 
 const during = new DuringSteps();
-const shared = await startSupervisorFixture(t, { faultPoint: during.faultPoint });
+const shared = withStartedPlugins(await startSupervisorFixture(t, { faultPoint: during.faultPoint }));
 
 const GUARD = `
   middleware.inboundMessage = (ctx) => {
@@ -2206,7 +2207,7 @@ t.test('a call that a crash interrupted is made again only in an open turn, and 
 
 t.test('a crash at any step loses nothing and repeats nothing that was written', async (t) => {
   const crash = new CrashOnce();
-  const fixture = await startSupervisorFixture(t, { faultPoint: crash.faultPoint });
+  const fixture = withStartedPlugins(await startSupervisorFixture(t, { faultPoint: crash.faultPoint }));
   await fixture.install({ slug: 'guard', code: GUARD });
   await fixture.install({ slug: 'adder', code: ADDER });
   const session = await fixture.session();
