@@ -15,7 +15,7 @@ import { installPackages } from '../runner/installed-packages.ts';
 import { whyMissing } from '../runner/programs.ts';
 import { amount, isSoak, listCases, soakTest } from '../runner/soak.ts';
 import { openAi, startModelServer } from '../supervisor/host/model-server.ts';
-import { startSupervisorFixture } from '../supervisor/supervisor-fixture.ts';
+import { startSupervisorFixture, withStartedPlugins } from '../supervisor/supervisor-fixture.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
@@ -385,7 +385,7 @@ t.test('the types of the session client and an adapter work with TypeScript 5.9 
 const FRAMEWORKS = { node_modules: ['ai', '@ai-sdk'], 'test/node_modules': ['langchain', '@langchain', '@openai'] };
 
 soakTest(t, 'the programs of the page for runtimes stream from the packed package', async (t) => {
-  const fixture = await startSupervisorFixture(t);
+  const fixture = withStartedPlugins(await startSupervisorFixture(t));
   const url = await fixture.app.listen({ port: 0, host: '127.0.0.1' });
   const code = `middleware.outboundMessage = { stream: true, handler: (ctx) => {
     if (ctx.message.text.includes('secret')) ctx.cancel('we keep the recipe');
