@@ -1,7 +1,7 @@
 /** The assertions of the demo, with readable errors. */
 
-/** Time for settings and log lines to travel through the database. */
-const PATIENCE_MS = 10_000;
+/** Time for plugins to start, and for settings and log lines to travel through the database. On a busy machine, each may take seconds. */
+const PATIENCE_MS = 30_000;
 const PAUSE_MS = 50;
 
 /** Fails with the expected and the actual value. */
