@@ -39,7 +39,7 @@ const BESIDE_FAILOVERS = [
   'link of two supervisors cut',
   'some connections ended',
 ];
-/** The soak runs beside other files. */
+/** All machines of the cluster are this one. */
 const PATIENCE = 3;
 
 const call = (count: number | null, startedAt: number, endedAt: number): CounterCall => ({

@@ -42,7 +42,6 @@ const LONGEST_IN_SOAK: readonly string[] = [
   'test/supervisor/children/spawn-cycles.test.ts',
   'test/storm/service.test.ts',
   'test/storm/supervisor.test.ts',
-  'test/nemesis/nemesis.test.ts',
   'test/conform/check-runtime.test.ts',
   'test/sandbox-child/message.test.ts',
 ];
@@ -96,6 +95,7 @@ const ALONE_IN_SOAK: readonly string[] = [
   'test/deploy/replace.test.ts',
   'test/deploy/high-availability.test.ts',
   'test/supervisor/cluster/two-supervisors.test.ts',
+  'test/nemesis/nemesis.test.ts',
 ];
 
 /** Rooms whose small files share processes: of a small file, the imports take longer than the tests. */
