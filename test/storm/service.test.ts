@@ -17,8 +17,8 @@ import { Vendor } from './vendor.ts';
 
 const SECONDS = amount({ quick: 3, soak: 600 });
 const CHANNELS = 4;
-/** Maximum wait of anything once the storm is over, milliseconds. */
-const STUCK_MS = 30_000;
+/** Maximum wait of anything once the storm is over, milliseconds. All services may start again first, beside other files. */
+const STUCK_MS = 60_000;
 /** Between kills, milliseconds: long enough that some of them meet a service that runs, short enough that others do not. */
 const PAUSE_MS = amount({ quick: { min: 500, max: 2_000 }, soak: { min: 1_000, max: 6_000 } });
 const random = seededRandom();
