@@ -2,6 +2,7 @@
 import t from 'tap';
 import { quietUntil } from '../../examples/quiet-hours/quiet.ts';
 import { eventually } from '../runner/eventually.ts';
+import { startPlugin } from '../supervisor/supervisor-fixture.ts';
 import { startExamplesFixture } from './examples-fixture.ts';
 
 const service = await startExamplesFixture(t);
@@ -127,7 +128,8 @@ t.test('counter', async (t) => {
   await t.test('counts a message once that another plugin changes', async (t) => {
     await service.change({ installationId }, 'required = true');
     const code = "middleware.inboundMessage = ({ message }) => ({ message: { text: message.text + '!' } });";
-    await service.install({ slug: 'changer', code });
+    // The counter would count again when the message is sent again because the other plugin starts late.
+    await startPlugin(service, await service.install({ slug: 'changer', code }));
     const slugs = (await sendMessage(one, 'loud')).trace.map(({ slug }: { slug: string }) => slug);
     t.same(slugs, ['counter', 'changer', 'counter']);
     t.match(await service.tool(one, 'counter__read'), { here: 21, all: 22 });
