@@ -28,7 +28,7 @@ export interface Connection {
   lastUsedAt: number;
   /** Number of requests without a complete answer, including that of the open stream. */
   running: number;
-  /** Whether changes of the lists may have reached no stream: one has ended, or another process had the connection before. */
+  /** Whether changes of the lists may have reached no stream: before the first one, after one has ended, or in another process before. */
   mayMissChanges: boolean;
   /** Notifies the client that each list may have changed. */
   announceLists(): void;
@@ -80,7 +80,9 @@ export class McpConnections {
    */
   async begin(session: Session, id?: string): Promise<Connection> {
     this.#requireRoom(session.accountId);
-    const { server, announceLists, unwatch } = buildServer(this.#deps, session);
+    const { server, announceLists, unwatch } = buildServer(this.#deps, session, () => {
+      connection.mayMissChanges = true;
+    });
     const transport = new McpTransport({
       sessionIdGenerator: () => id ?? `${randomUUID()}.${describeElicitation(transport)}`,
       onsessioninitialized: (given) => {

@@ -20,8 +20,16 @@ interface McpServer {
   unwatch(): void;
 }
 
-/** Builds the server of one connection. Each request reads the current lists. */
-export function buildServer({ services, questions, version, onError }: McpDeps, session: Session): McpServer {
+/**
+ * Builds the server of one connection. Each request reads the current lists.
+ *
+ * @param onChanged called at each change of a list, of which a client without a stream learns nothing
+ */
+export function buildServer(
+  { services, questions, version, onError }: McpDeps,
+  session: Session,
+  onChanged: () => void,
+): McpServer {
   const server = new Server(
     { name: 'bulkhead', title: 'Bulkhead', version },
     {
@@ -44,7 +52,11 @@ export function buildServer({ services, questions, version, onError }: McpDeps, 
   };
   // A client without a stream gets no notification.
   const announce = (list: keyof Lists): void => void notifiers[list]().catch(() => undefined);
-  const unwatch = watchLists(services, session, { asks: () => canElicit(server), onChanged: announce });
+  const noteChange = (list: keyof Lists): void => {
+    onChanged();
+    announce(list);
+  };
+  const unwatch = watchLists(services, session, { asks: () => canElicit(server), onChanged: noteChange });
   const announceLists = (): void => (['tools', 'prompts', 'resources'] as const).forEach(announce);
   return { server, announceLists, unwatch };
 }

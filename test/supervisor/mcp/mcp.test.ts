@@ -63,12 +63,14 @@ const installed = await fixture.install({
 
 const connect = (test: Test, session: string, account = 'ann') => connectTo(test, `/sessions/${session}/mcp`, account);
 
-async function connectTo(test: Test, path: string, account: string) {
+/** @param mayStream when the client's request for its stream is sent */
+async function connectTo(test: Test, path: string, account: string, mayStream: Promise<void> = Promise.resolve()) {
   const client = new Client({ name: 'test', version: '1.0.0' });
   const streamOpened = Promise.withResolvers<void>();
   const transport = new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}${path}`), {
     requestInit: { headers: { authorization: `Bearer ${await fixture.issuer.issue(account)}` } },
     fetch: async (url, init) => {
+      if (init?.method === 'GET') await mayStream;
       const response = await fetch(url, init);
       if (init?.method === 'GET') streamOpened.resolve();
       return response;
@@ -445,6 +447,25 @@ t.test('clients are notified of changed lists only', async (t) => {
   await eventually(async () => messages.includes('tools'));
   t.ok((await client.listTools()).tools.some(({ name }) => name === 'more__one'));
   t.same([...new Set(messages)], ['tools']);
+});
+
+t.test('a list that changes before the client opens its stream is announced when it opens', async (t) => {
+  const allowed = Promise.withResolvers<void>();
+  const { client: late } = await connectTo(t, `/sessions/${session}/mcp`, 'ann', allowed.promise);
+  // Its changes are looked for after those of the first one.
+  const { client: other, streamOpened } = await connect(t, session);
+  const announced = (client: Client) =>
+    new Promise<void>((resolve) => client.setNotificationHandler(ToolListChangedNotificationSchema, () => resolve()));
+  const [toLate, toOther] = [announced(late), announced(other)];
+  await streamOpened;
+  await fixture.install({
+    slug: 'before-stream',
+    code: `tools.one = { description: 'x', parameters: {}, handler: () => 'y' };`,
+  });
+  await toOther;
+  allowed.resolve();
+  await toLate;
+  t.pass('it was announced');
 });
 
 t.test('a connection belongs to its account and session, and ends on DELETE', async (t) => {
