@@ -176,7 +176,7 @@ export function serveAccounts(
   });
   // As late as this: the body is read in a separate async context.
   scope.addHook('preHandler', (request, _, done) =>
-    asAccount(requireCaller(request).id, done, request.bodyBytes > COSTLY_BYTES),
+    asAccount(requireCaller(request).id, done, (request.bodyInFlight?.bytes ?? 0) > COSTLY_BYTES),
   );
   markCursors(scope);
   delayCostlyAnswers(scope);

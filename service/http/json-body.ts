@@ -7,6 +7,7 @@ import { Problem } from '../../sdk/contract/errors.ts';
 import { SECOND } from '../../sdk/contract/limits.ts';
 import { COSTLY_BYTES, waitForLoopTurn } from '../timing/loop-turns.ts';
 import { requireCaller } from './authentication.ts';
+import { BodyInFlight } from './body-in-flight.ts';
 import { BodyChunks, readChunks } from './body-reader.ts';
 import { ByteBudget, type ByteLimits } from './byte-budget.ts';
 import { onceClosed } from './closed-responses.ts';
@@ -35,17 +36,15 @@ declare module 'fastify' {
     readonly anyPropertyNames?: true;
   }
   interface FastifyRequest {
-    /** Bytes of the body that count as in flight. */
-    bodyBytes: number;
-    /** How many of these still need the body: its response, its parsing and its handler. */
-    bodyHolders: number;
+    /** Null: the request has no body. */
+    bodyInFlight: BodyInFlight | null;
   }
 }
 
 /**
  * Replaces Fastify's JSON parser and removes the one for `text/plain`, so that anything else is 415.
  *
- * @param inFlight limits bodies from their first byte to the end of their response, and of their handler: a client may leave earlier
+ * @param inFlight limits bodies from their first byte to the end of their response, and of their handler if that is later
  * @param findSender whose share of the limits a request uses: its account, or its network where requests need no token
  */
 export function readJsonBodies(
@@ -67,43 +66,35 @@ export function readJsonBodies(
     });
   app.addHook('onClose', () => parser.close());
   app.removeAllContentTypeParsers();
-  app.decorateRequest('bodyBytes', 0);
-  app.decorateRequest('bodyHolders', 0);
-  /** @returns ends the hold */
-  const holdBody = (request: FastifyRequest): (() => void) => {
-    request.bodyHolders += 1;
-    return () => {
-      request.bodyHolders -= 1;
-      if (request.bodyHolders > 0 || request.bodyBytes === 0) return;
-      budget.release(findSender(request), request.bodyBytes);
-      request.bodyBytes = 0;
-    };
-  };
+  app.decorateRequest('bodyInFlight', null);
   app.addHook('onRequest', async (request, { raw }) => {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
-    if (length !== undefined || encoding !== undefined) onceClosed(raw, holdBody(request));
+    if (length === undefined && encoding === undefined) return;
+    const body = new BodyInFlight(budget);
+    request.bodyInFlight = body;
+    onceClosed(raw, () => body.closeResponse());
   });
   app.addHook('onRoute', (route) => {
     const { handler } = route;
     route.handler = function handle(request, reply) {
-      if (request.bodyBytes === 0) return handler.call(this, request, reply);
-      return settleThen(holdBody(request), () => handler.call(this, request, reply));
+      const work = () => handler.call(this, request, reply);
+      return request.bodyInFlight === null ? work() : request.bodyInFlight.handle(work);
     };
   });
-  const readValue = async (request: FastifyRequest, payload: Readable): Promise<unknown> => {
+  app.addHook('onSend', async ({ bodyInFlight }) => bodyInFlight?.endUnhandled());
+  const readValue = async (request: FastifyRequest, payload: Readable, body: BodyInFlight): Promise<unknown> => {
     const { bodyLimit, config } = request.routeOptions;
     const sender = findSender(request);
     if (incomplete.get(sender) >= INCOMPLETE_MAX) throw tooManyIncomplete();
     const chunks = new BodyChunks();
     const bounds = { maxBytes: bodyLimit, withinMs: BODY_WITHIN_MS };
     const addChunk = (chunk: Buffer): void => {
-      budget.reserve(sender, chunk.byteLength);
-      request.bodyBytes += chunk.byteLength;
+      body.add(sender, chunk.byteLength);
       chunks.add(chunk);
     };
     await incomplete.during(sender, () => readChunks(payload, request.headers['content-length'], bounds, addChunk));
-    if (request.bodyBytes === 0) return undefined;
-    const isCostly = request.bodyBytes > COSTLY_BYTES;
+    if (body.bytes === 0) return undefined;
+    const isCostly = body.bytes > COSTLY_BYTES;
     if (isCostly) await waitForTurnOf(request, sender);
     const result = await parse(chunks, request.routeOptions);
     // The check of the value and the call with it take as long as the parsing.
@@ -121,27 +112,16 @@ export function readJsonBodies(
     if (result.fault !== 'not_utf8') throw new Problem(result.fault, result.detail);
     throw config.refuseNonText?.() ?? new Problem('bad_request', 'The body is not valid JSON: it is not UTF-8.');
   };
-  app.addContentTypeParser('application/json', (request: FastifyRequest, payload: Readable) =>
-    settleThen(holdBody(request), () => readValue(request, payload)),
-  );
+  app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: Readable) => {
+    const { bodyInFlight: body } = request;
+    return body === null ? undefined : body.read(() => readValue(request, payload, body));
+  });
 }
 
-/** @throws Problem where the client has left meanwhile: of many that send and leave at once, none costs more than its bytes */
+/** @throws Problem where the client has left meanwhile: its body is neither parsed nor handled, so it costs no processor time */
 async function waitForTurnOf({ raw }: FastifyRequest, key: string): Promise<void> {
   await waitForLoopTurn(key);
   if (raw.socket.destroyed) throw new Problem('bad_request', 'The client left before its request was handled.');
-}
-
-/** Does the work, and then calls `end`, however it settles. @returns what the work returns */
-function settleThen<T>(end: () => void, work: () => T): T {
-  try {
-    const result = work();
-    void Promise.resolve(result).then(end, end);
-    return result;
-  } catch (error) {
-    end();
-    throw error;
-  }
 }
 
 const tooManyIncomplete = (): Problem =>

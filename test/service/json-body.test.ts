@@ -22,7 +22,8 @@ const app = createApplication({
 });
 /** `arrived` with the length of each piece of a body, `closed` at the end of each request. */
 const progress = new EventEmitter();
-const held = Promise.withResolvers<void>();
+/** By the step of requests that it holds: `before` or `in` the handler. */
+const gates = new Map<string, Promise<void>>();
 await app.register(async (scope) => {
   scope.decorateRequest('caller', null);
   scope.addHook('onRequest', async (request) => {
@@ -35,9 +36,15 @@ await app.register(async (scope) => {
   scope.addHook('onRequest', async (_request, { raw }) => void raw.once('close', () => progress.emit('closed')));
   scope.post('/echo', async ({ body }) => ({ body }));
   scope.post('/names', { config: { anyPropertyNames: true } }, async ({ body }) => ({ json: JSON.stringify(body) }));
+  scope.addHook('preHandler', async ({ headers }) => {
+    if (headers.held !== 'before') return;
+    progress.emit('before');
+    await gates.get('before');
+    if (headers.refused === 'yes') throw new Error('refused');
+  });
   scope.post('/held', { bodyLimit: 2 * MIB }, async ({ body }) => {
-    progress.emit('handling', body);
-    await held.promise;
+    progress.emit('in', body);
+    await gates.get('in');
     return {};
   });
   scope.post('/long', { bodyLimit: 2 * MIB }, async ({ body }) => ({ body }));
@@ -217,37 +224,47 @@ t.test('incomplete bodies count against the limit of their account only', async 
 });
 
 /** Sends a whole request. */
-function sendWhole(account: string, body: string, more = ''): Socket {
+function sendWhole(body: string, headers: Readonly<Record<string, string>>): Socket {
   const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined);
+  const more = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.write(
-    `POST /held HTTP/1.1\r\nhost: x\r\naccount: ${account}\r\ncontent-type: application/json\r\n${more}content-length: ${body.length}\r\n\r\n${body}`,
+    `POST /held HTTP/1.1\r\nhost: x\r\naccount: ann\r\ncontent-type: application/json\r\n${more.join('')}content-length: ${body.length}\r\n\r\n${body}`,
   );
   return socket;
 }
 
-t.test('a body counts until its handler has ended, also when its client has left', async (t) => {
-  const body = JSON.stringify('x'.repeat(1.5 * MIB));
-  const handling = once(progress, 'handling');
-  const socket = sendWhole('ann', body);
-  await handling;
-  const closed = once(progress, 'closed');
-  socket.destroy();
-  await closed;
-  t.equal((await post(body, '/long')).status, 429);
-  held.resolve();
-  t.equal((await post(body, '/long')).status, 200);
-});
+const HELD: readonly (readonly [gate: string, headers: Readonly<Record<string, string>>, why: string])[] = [
+  ['in', {}, 'its handler has ended'],
+  ['before', { held: 'before' }, 'it was checked, and its handler has ended'],
+  ['before', { held: 'before', refused: 'yes' }, 'a check has refused it'],
+];
+for (const [gate, headers, why] of HELD)
+  t.test(`a body whose client has left counts until ${why}`, async (t) => {
+    const body = JSON.stringify('x'.repeat(1.5 * MIB));
+    const { promise, resolve } = Promise.withResolvers<void>();
+    gates.set(gate, promise);
+    const held = once(progress, gate);
+    const socket = sendWhole(body, headers);
+    await held;
+    const closed = once(progress, 'closed');
+    socket.destroy();
+    await closed;
+    t.equal((await post(body, '/long')).status, 429);
+    resolve();
+    t.equal((await post(body, '/long')).status, 200);
+  });
 
 t.test('a large body whose client left before its turn is not handled', async (t) => {
   const handled: unknown[] = [];
   const note = (body: unknown) => handled.push(body);
-  progress.on('handling', note);
-  t.teardown(() => progress.off('handling', note));
+  progress.on('in', note);
+  t.teardown(() => progress.off('in', note));
   const closed = once(progress, 'closed');
-  sendWhole('ann', JSON.stringify('first'.padEnd(20 * KIB)), 'leaves: at the end\r\n');
+  sendWhole(JSON.stringify('first'.padEnd(20 * KIB)), { leaves: 'at the end' });
   await closed;
   t.equal((await post(JSON.stringify('second'.padEnd(20 * KIB)), '/held')).status, 200);
-  t.match(handled, [/^second/]);
+  t.equal(handled.length, 1);
+  t.match(handled[0], /^second/);
 });
 
 t.test('an account may send so many bodies at once, and hold no more connections with slow ones', async (t) => {
