@@ -29,6 +29,7 @@ import {
 } from './judged-conversation.ts';
 import { encodeText, formatAddress, type MessageFile, readAddress } from './message-files.ts';
 import { listOfferedTools, type OfferedTool } from './offered-tools.ts';
+import { isForeignItem, type ProviderItem } from './provider-items.ts';
 import { refuseProviderState } from './provider-state.ts';
 
 /**
@@ -155,6 +156,7 @@ class JudgedChatModel extends BaseChatModel {
     for (const one of [more, modelKwargs, defaultOptions]) refuseProviderState(one);
     const name = (model as { model?: unknown }).model;
     const messages = given.map(toJudgeable);
+    requireOwnItems(messages.filter((message) => AIMessage.isInstance(message)));
     const isSystem = (message: BaseMessage): boolean => message.type === 'system';
     const system = messages.filter(isSystem);
     const request = {
@@ -474,6 +476,34 @@ function toJudgeable(message: BaseMessage): BaseMessage {
     `The conversation has a message of type “${message.type}”, which plugins cannot judge. ` +
       'Use HumanMessage, AIMessage, ToolMessage or SystemMessage in its place.',
   );
+}
+
+/** Results of tools that OpenAI runs: answers of its models have them. */
+const HOSTED_OUTPUTS: ReadonlySet<unknown> = new Set(['shell_call_output', 'tool_search_output']);
+
+/**
+ * OpenAI's models get the items of an answer and of blocks that are not standard as they are, and a block with a result as that of a
+ * call of the same id.
+ *
+ * @throws Error if a message of the agent has an item, or a result, that plugins judge only in a message of its own
+ */
+function requireOwnItems(ofAgent: readonly AIMessage[]): void {
+  const calls = new Set(ofAgent.flatMap(({ tool_calls = [] }) => tool_calls.map(({ id }) => id)));
+  for (const { content, response_metadata } of ofAgent) {
+    const blocks: readonly Fields[] = Array.isArray(content) ? content.filter(isObject) : [];
+    const values = blocks.filter(({ type }) => type === 'non_standard').map(({ value }) => value);
+    const items = [(response_metadata as Fields).output, ...values].flat().filter(isObject);
+    const foreign = items.find((item: ProviderItem) => isForeignItem(item) && !HOSTED_OUTPUTS.has(item.type));
+    const result = blocks.find(
+      ({ type, toolCallId }) => type === 'server_tool_call_result' && calls.has(String(toolCallId)),
+    );
+    const found = foreign ?? result;
+    if (found)
+      throw new Error(
+        `The conversation has a message of the agent that holds a ${found.role ?? found.type ?? 'reference'}, which plugins cannot judge. ` +
+          'Pass messages and results of tools as messages of their own.',
+      );
+  }
 }
 
 /**

@@ -31,6 +31,7 @@ import { formatAddress, type MessageFile, readAddress } from './message-files.ts
 import { refuseOtherRoles, refuseReplacingOptions } from './message-options.ts';
 import { hasSameArguments, parseArguments, printArguments } from './model-calls.ts';
 import { listOfferedTools, type ObjectSchema } from './offered-tools.ts';
+import { isForeignItem, type ProviderItem } from './provider-items.ts';
 import { refuseProviderState } from './provider-state.ts';
 
 type Filter = NonNullable<RunConfig['callModelInputFilter']>;
@@ -402,11 +403,10 @@ function requireJudgeableItems(items: readonly AgentInputItem[]): void {
 }
 
 /** @param item the provider's data of an item of type `unknown`, which is the whole item. @throws Error */
-function requireJudgeableUnknown({ role, type }: { readonly role?: unknown; readonly type?: unknown }): void {
-  const isFromAgent = role === undefined || role === 'assistant';
-  if (!isFromAgent || type === 'item_reference' || String(type).endsWith('_output'))
+function requireJudgeableUnknown(item: ProviderItem): void {
+  if (isForeignItem(item))
     throw new Error(
-      `The input has an item of type unknown with the provider's data of a ${role ?? type}, which plugins cannot judge. ` +
+      `The input has an item of type unknown with the provider's data of a ${item.role ?? item.type ?? 'reference'}, which plugins cannot judge. ` +
         'Pass messages and results of tools as items of their own types.',
     );
 }
