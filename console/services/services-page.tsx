@@ -89,7 +89,7 @@ function Todos() {
 }
 
 function describeTodo({ id, title, notes, dueAt, assigneeAgentId, done }: Todo, nameAgent: (id: string) => string) {
-  const name = shortenText(escapeText(title));
+  const name = escapeText(shortenText(title));
   return {
     key: id,
     cells: [
@@ -184,7 +184,7 @@ function describeReminder({ id, sessionId, text, to, zone, repeat, nextAt, lastA
       ),
       <ConfirmButton
         key="do"
-        label={`Cancel ${shortenText(escapeText(text))}`}
+        label={`Cancel ${escapeText(shortenText(text))}`}
         short="Cancel"
         title="Cancel the reminder?"
         run={() => callSessions('DELETE', `/sessions/${sessionId}/notifications/${encodeURIComponent(id)}`)}

@@ -5,7 +5,6 @@ import { isInterruption } from '../../db/postgres/database-errors.ts';
 import { Waker } from '../../db/timing/waker.ts';
 import { within } from '../../service/timing/within.ts';
 
-/** Delay before the next heartbeat after a failed one. Milliseconds. */
 const RETRY_MS = 500;
 /** Attempts of the first beat, before the start fails. */
 const FIRST_ATTEMPTS_MAX = 3;
@@ -20,10 +19,13 @@ interface HeartbeatOptions {
   beat(client: Client): Promise<number>;
   /** Called with the first error in a row. */
   onError(error: Error): void;
+  /** Delay before the next heartbeat after a failed one. Milliseconds. */
+  readonly retryMs?: number;
 }
 
 export class Heartbeat {
   readonly #options: HeartbeatOptions;
+  readonly #retryMs: number;
   readonly #waker = new Waker();
   #client: Client | null = null;
   readonly #waiting: (() => void)[] = [];
@@ -31,6 +33,7 @@ export class Heartbeat {
 
   constructor(options: HeartbeatOptions) {
     this.#options = options;
+    this.#retryMs = options.retryMs ?? RETRY_MS;
   }
 
   /** Beats until one succeeds, then again and again. @throws the error of the last attempt, or one that a retry does not mend */
@@ -67,7 +70,8 @@ export class Heartbeat {
         return await this.#beat();
       } catch (error) {
         if (attempt === FIRST_ATTEMPTS_MAX || !isInterruption(error)) throw error;
-        await sleep(RETRY_MS);
+        if (attempt === 1) this.#options.onError(error as Error);
+        await sleep(this.#retryMs);
       }
     }
   }
@@ -83,7 +87,7 @@ export class Heartbeat {
         pauseMs = await this.#beat();
         failures = 0;
       } catch (error) {
-        pauseMs = RETRY_MS;
+        pauseMs = this.#retryMs;
         failures += 1;
         if (failures === 1) this.#options.onError(error as Error);
       }

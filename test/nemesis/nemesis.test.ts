@@ -39,7 +39,7 @@ const BESIDE_FAILOVERS = [
   'link of two supervisors cut',
   'some connections ended',
 ];
-/** All machines of the cluster are this one. */
+/** The whole cluster shares this machine: the limits of the nemesis are longer by this factor. */
 const PATIENCE = 3;
 
 const call = (count: number | null, startedAt: number, endedAt: number): CounterCall => ({

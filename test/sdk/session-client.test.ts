@@ -513,12 +513,12 @@ t.test('the stream yields new messages and resumes at its position', async (t) =
   const { signal } = control;
   const appendText = (text: string) => session.append([{ role: 'user', text }]);
   // A stream opens at its own time: said again until it is heard.
-  const said: Promise<unknown>[] = [];
-  const poke = setInterval(() => said.push(appendText('one')), 300);
+  const appends: Promise<unknown>[] = [];
+  const poke = setInterval(() => appends.push(appendText('one')), 300);
   const [first] = await takeUntil('one', client.added({ signal }));
   clearInterval(poke);
   // One that is under way could be added after the next text.
-  await Promise.all(said);
+  await Promise.all(appends);
   t.match(first, { type: 'message', sessionId: session.id, message: { role: 'user' } });
   await appendText('two');
   await appendText('three');
