@@ -117,8 +117,8 @@ export class Listener {
     client.on('error', (error) => this.#handleLoss(client, error));
     client.on('end', () => this.#handleLoss(client, new Error('The LISTEN connection ended')));
     const channels = new Set<string>();
-    const locks = new Set<Lock>();
-    const taken = new Set<Lock>();
+    /** Those that were tried, and whether they were taken. */
+    const locks = new Map<Lock, boolean>();
     try {
       await client.connect();
       // Until nothing is left that was added meanwhile.
@@ -128,10 +128,7 @@ export class Listener {
           if (!channels.has(channel)) await this.#run(client, () => listenTo(client, channel));
           channels.add(channel);
         }
-        for (const lock of this.#held) {
-          if (!locks.has(lock) && (await this.#takeLock(client, lock))) taken.add(lock);
-          locks.add(lock);
-        }
+        for (const lock of this.#held) if (!locks.has(lock)) locks.set(lock, await this.#takeLock(client, lock));
       }
     } catch (error) {
       discardClient(client);
@@ -141,7 +138,7 @@ export class Listener {
     this.#client = client;
     this.#failures = 0;
     // Given up meanwhile. Not those that were given up before they were taken: that would release another one of their name.
-    for (const lock of taken) if (!this.#held.has(lock)) void this.#unlock(client, lock);
+    for (const [lock, isTaken] of locks) if (isTaken && !this.#held.has(lock)) void this.#unlock(client, lock);
     this.#heartbeat = setInterval(() => void this.#checkConnection(client), HEARTBEAT_MS).unref();
   }
 
