@@ -81,7 +81,10 @@ export function readJsonBodies(
       return request.bodyInFlight === null ? work() : request.bodyInFlight.handle(work);
     };
   });
-  app.addHook('onSend', async ({ bodyInFlight }) => bodyInFlight?.endUnhandled());
+  app.addHook('onSend', ({ bodyInFlight }, _reply, payload, done) => {
+    bodyInFlight?.endUnhandled();
+    done(null, payload);
+  });
   const readValue = async (request: FastifyRequest, payload: Readable, body: BodyInFlight): Promise<unknown> => {
     const { bodyLimit, config } = request.routeOptions;
     const sender = findSender(request);
