@@ -40,6 +40,12 @@ const SHORT_CALL_MS = 8;
 export const LOADING_BUSY_MIN_MS = { plugin: 1_000, draft: 200 } as const;
 /** How long the children of a version stay in the idle class after one was last CPU-bound, milliseconds. */
 const PENALTY_MS = 20_000;
+/**
+ * A child that has answered calls and was not CPU-bound for this long is in the idle class only if it is CPU-bound in two spans in
+ * succession: a garbage collection, or a guest whose host takes a page of memory for 10 ms, fills one. In the idle class of a busy
+ * machine its hooks would take seconds. Milliseconds.
+ */
+const TRUST_AFTER_MS = 5_000;
 
 /** Period in which the CPU time of an account's children is added up, milliseconds. */
 const ACCOUNT_PERIOD_MS = 1_000;
@@ -80,6 +86,8 @@ interface Measurement {
   answered: number;
   /** Whether the child was CPU-bound at its last classification and has answered no call since. */
   isBusy: boolean;
+  /** From when the child, if it has answered calls, is trusted for one span in which it is CPU-bound. */
+  trustedFrom: number;
 }
 type Load = 'busy' | 'normal' | 'undecided';
 
@@ -173,7 +181,14 @@ export class CpuScheduler {
     const known = this.#measurements.get(child);
     if (known) return known;
     const demand = child.child.cpuDemand();
-    const fresh: Measurement = { phase: 'idle', at: now, demand, answered: child.answered ?? 0, isBusy: false };
+    const fresh: Measurement = {
+      phase: 'idle',
+      at: now,
+      demand,
+      answered: child.answered ?? 0,
+      isBusy: false,
+      trustedFrom: now,
+    };
     this.#measurements.set(child, fresh);
     return fresh;
   }
@@ -219,7 +234,11 @@ export class CpuScheduler {
     // One that has waited since its last time slice looks as if it had slept. Its account would become a light one.
     if (!keepsBusy && demand.isRunnable) return 'undecided';
     this.#record(child, measurement, demand, use, now);
-    measurement.isBusy = keepsBusy && !hadShortCalls;
+    const isBusy = keepsBusy && !hadShortCalls;
+    const isTrusted = measurement.trustedFrom <= now && (child.answered ?? 0) > 0;
+    if (isBusy) measurement.trustedFrom = now + TRUST_AFTER_MS;
+    if (isBusy && isTrusted) return 'undecided';
+    measurement.isBusy = isBusy;
     return measurement.isBusy ? 'busy' : 'normal';
   }
 

@@ -229,6 +229,38 @@ t.test('a plugin that had to wait is no hog while it answers short calls; one of
   t.same(short.decisions, [false, true], 'answers save up no time');
 });
 
+t.test(
+  'one span of computing does not move a child that has answered calls; a second one soon after does',
+  async (t) => {
+    const one = actor('a');
+    const stage = new Stage();
+    const call = (computesMs: number): void => {
+      one.running = 1;
+      stage.pass(UPDATE_EVERY_MS, [one, 0, 0]);
+      stage.pass(computesMs, [one, 1, 0]);
+      one.answered += 1;
+      stage.pass(UPDATE_EVERY_MS, [one, 0, 0]);
+      one.running = 0;
+      stage.pass(UPDATE_EVERY_MS, [one, 0, 0]);
+    };
+    call(0);
+    // Such as a garbage collection.
+    call(UPDATE_EVERY_MS);
+    stage.pass(6_000, [one, 0, 0]);
+    call(UPDATE_EVERY_MS);
+    t.same(one.decisions, [false]);
+    stage.pass(2_000, [one, 0, 0]);
+    call(UPDATE_EVERY_MS);
+    t.same(one.decisions, [false, true]);
+
+    const loop = actor('b');
+    loop.answered = 1;
+    loop.running = 1;
+    stage.pass(4 * UPDATE_EVERY_MS, [loop, 1, 0]);
+    t.same(loop.decisions, [false, true], 'a call that never ends is moved one sample later');
+  },
+);
+
 t.test('a child that need not wait is CPU-bound however short its calls are', async (t) => {
   const one = actor('a');
   const stage = new Stage();
