@@ -21,8 +21,8 @@ export interface LocalBuild extends StagedBuild {
  *
  * @param slug names the bundle in stack traces, as `<slug>.js`
  * @param scratch a folder that the caller removes
- * @param signal ends the reading of the files
- * @throws Problem like a publish; RangeError when something is nested too deeply
+ * @param signal ends the reading of the files and the bundling
+ * @throws Problem like a publish; RangeError when something is nested too deeply; the signal's reason
  */
 export async function buildLocally(
   files: readonly FolderFile[],
@@ -37,7 +37,7 @@ export async function buildLocally(
   await using staging = await blobs.stage();
   const source = await readSource(files, join(scratch, 'package.zip'), signal);
   const bundles: Bundle[] = [];
-  const built = await buildPackage(createServices(introspector, bundles), staging, source, slug);
+  const built = await buildPackage(createServices(introspector, bundles, signal), staging, source, slug);
   const [bundle] = bundles;
   if (!bundle) throw new Error('a package was built without a bundle');
   return { ...built, bundle };
@@ -56,11 +56,20 @@ async function readSource(
 }
 
 /** The services that a build needs, in memory. @param bundles receives each built bundle */
-function createServices(introspector: Pick<Introspector, 'introspect'>, bundles: Bundle[]): BuildServices {
+function createServices(
+  introspector: Pick<Introspector, 'introspect'>,
+  bundles: Bundle[],
+  signal: AbortSignal | undefined,
+): BuildServices {
+  // A build of esbuild whose process was stopped never settles.
+  const { promise: interrupted, reject } = Promise.withResolvers<never>();
+  interrupted.catch(() => undefined);
+  signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
   return {
     bundler: {
       bundle: async (of) => {
-        const bundle = await bundlePackage(build, of).catch((error: unknown) => {
+        const bundle = await Promise.race([bundlePackage(build, of), interrupted]).catch((error: unknown) => {
+          signal?.throwIfAborted();
           // Throws where npm left out the program of esbuild, and says so: the failed build blames the code.
           transformSync('');
           throw error;

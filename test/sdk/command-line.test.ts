@@ -6,6 +6,7 @@ import type { RequestListener } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { dirname, join } from 'node:path';
 import { PassThrough } from 'node:stream';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import tls from 'node:tls';
 import { promisify } from 'node:util';
 import { stop as stopEsbuild } from 'esbuild';
@@ -30,10 +31,12 @@ import { renderTemplate, templates } from '../../sdk/cli/templates.ts';
 import { MIB, PACKAGE_FILES_MAX, PACKAGE_MAX_BYTES } from '../../sdk/contract/limits.ts';
 import { connect } from '../../sdk/session/session.ts';
 import { BulkheadError } from '../../sdk/session/transport.ts';
+import { readProcessStat } from '../../service/lifecycle/process-stat.ts';
 import { listenOn, serve } from '../fixtures/listening-server.ts';
 import { mountSmallDisk, NO_DISK } from '../fixtures/small-disk.ts';
 import { eventually } from '../runner/eventually.ts';
 import { temporaryFolder } from '../runner/harness.ts';
+import { listCandidates } from '../runner/leak-guard.ts';
 import { whyMissing } from '../runner/programs.ts';
 import { amount, isSoak } from '../runner/soak.ts';
 import { makeCertificate } from '../supervisor/host/http-target.ts';
@@ -49,6 +52,21 @@ t.test('an error that a package throws cannot look like a line of the check', as
     code: 3,
     stderr: /^error index\.ts:1:7: one\n {4}ok\n {4}error two\n/,
   });
+});
+
+t.test('an interrupted check ends while the bundler runs', async (t) => {
+  const folder = await temporaryFolder(t);
+  await writeFile(join(folder, 'readme.md'), '---\nname: A\ndescription: B\n---\n');
+  await writeFile(join(folder, 'index.ts'), '');
+  // That of an earlier test would be found before the bundling.
+  await stopEsbuild();
+  const interrupted = new AbortController();
+  const checked = bulkhead(['check'], { folder, localTools, signal: interrupted.signal });
+  const isBundling = (): boolean =>
+    listCandidates().some((pid) => readProcessStat(Number(pid))?.name.startsWith('esbuild'));
+  while (!isBundling()) await nextTurn();
+  interrupted.abort();
+  t.equal((await checked).code, 130);
 });
 
 t.test('every template passes the check', async (t) => {
