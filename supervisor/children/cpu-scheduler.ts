@@ -43,7 +43,7 @@ const PENALTY_MS = 20_000;
 /**
  * A child that has answered calls and was not CPU-bound for this long is in the idle class only if it is CPU-bound in two spans in
  * succession: a garbage collection, or a guest whose host takes a page of memory for 10 ms, fills one. In the idle class of a busy
- * machine its hooks would take seconds. Milliseconds.
+ * machine its hooks could take seconds. Milliseconds.
  */
 const TRUST_AFTER_MS = 5_000;
 
