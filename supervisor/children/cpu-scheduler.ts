@@ -239,7 +239,7 @@ export class CpuScheduler {
     if (isBusy) measurement.trustedFrom = now + TRUST_AFTER_MS;
     if (isBusy && isTrusted) return 'undecided';
     measurement.isBusy = isBusy;
-    return measurement.isBusy ? 'busy' : 'normal';
+    return isBusy ? 'busy' : 'normal';
   }
 
   #record(
