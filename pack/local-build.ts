@@ -1,10 +1,11 @@
 /** Builds a package on the author's machine with the service's own code, without storing anything. */
 import { createHash } from 'node:crypto';
+import { addAbortListener } from 'node:events';
 import { join } from 'node:path';
-import { transformSync } from 'esbuild';
+import { stop as stopEsbuild, transformSync } from 'esbuild';
 import { type BuildServices, buildPackage, requireLayout, type StagedBuild } from '../api/package/builder.ts';
-import { type Bundle, bundlePackage } from '../api/package/bundle.ts';
-import { build } from '../api/package/bundler-worker.ts';
+import { type Bundle, bundlePackage, type CodePackage } from '../api/package/bundle.ts';
+import { buildInTime } from '../api/package/bundler-worker.ts';
 import type { PackageSource } from '../api/package/reader.ts';
 import { openBlobs } from '../db/files/blobs.ts';
 import type { FolderFile } from '../sdk/cli/local-tools.ts';
@@ -61,14 +62,10 @@ function createServices(
   bundles: Bundle[],
   signal: AbortSignal | undefined,
 ): BuildServices {
-  // A build of esbuild whose process was stopped never settles.
-  const { promise: interrupted, reject } = Promise.withResolvers<never>();
-  interrupted.catch(() => undefined);
-  signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
   return {
     bundler: {
       bundle: async (of) => {
-        const bundle = await Promise.race([bundlePackage(build, of), interrupted]).catch((error: unknown) => {
+        const bundle = await bundleUntil(signal, of).catch((error: unknown) => {
           signal?.throwIfAborted();
           // Throws where npm left out the program of esbuild, and says so: the failed build blames the code.
           transformSync('');
@@ -87,4 +84,16 @@ function createServices(
     introspect: ({ sourceName, hasFetch }) => introspector.introspect(bundles[0]?.text ?? '', sourceName, hasFetch),
     loopKey: 'local build',
   };
+}
+
+/** Bundles until the signal aborts. esbuild never settles a build whose process was stopped. @throws the signal's reason */
+async function bundleUntil(signal: AbortSignal | undefined, of: CodePackage): Promise<Bundle> {
+  const { promise: interrupted, reject } = Promise.withResolvers<never>();
+  using _interrupting =
+    signal &&
+    addAbortListener(signal, () => {
+      void stopEsbuild();
+      reject(signal.reason);
+    });
+  return await Promise.race([bundlePackage(buildInTime, of), interrupted]);
 }

@@ -26,10 +26,7 @@ export async function checkFolder(
   // Started early, because the start takes as long as the bundling.
   const introspector = startIntrospector(scratch);
   // What the build waits for ends, so that it fails at once.
-  using _interrupting = addAbortListener(signal, () => {
-    void introspector.end();
-    void stopEsbuild();
-  });
+  using _interrupting = addAbortListener(signal, () => void introspector.end());
   try {
     const built = await buildLocally(files, slug, scratch, introspector, signal);
     signal.throwIfAborted();

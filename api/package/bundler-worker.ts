@@ -41,7 +41,10 @@ export type BuildResult =
 
 let idle: NodeJS.Timeout | undefined;
 
-/** Builds one package. Never throws because of a package's content. */
+/**
+ * Builds one package, in a thread of its own: when esbuild has been idle, it is stopped, and a build that anything else runs in it at
+ * that moment never settles. Never throws because of a package's content.
+ */
 export async function build(task: BuildTask): Promise<BuildResult> {
   clearTimeout(idle);
   try {
@@ -51,7 +54,8 @@ export async function build(task: BuildTask): Promise<BuildResult> {
   }
 }
 
-async function buildInTime(task: BuildTask): Promise<BuildResult> {
+/** Builds one package and leaves esbuild running. Never throws because of a package's content. */
+export async function buildInTime(task: BuildTask): Promise<BuildResult> {
   const time = new BuildTime(task.timeMs);
   const sourceMaps: SourceMaps = new Map();
   try {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { stop } from 'esbuild';
 import t from 'tap';
 import { BUILD_TIME_MS, ENTRY } from '../../api/package/bundle.ts';
-import { build } from '../../api/package/bundler-worker.ts';
+import { buildInTime } from '../../api/package/bundler-worker.ts';
 import type { ModelProvider } from '../../supervisor/host/llm/configuration.ts';
 import { root } from '../house/source-files.ts';
 import { temporaryFolder } from '../runner/harness.ts';
@@ -39,7 +39,7 @@ t.test('every package of the page does what the page says', async (t) => {
   for (const [index, [, capabilities = '', code = '']] of packages.entries()) {
     const entry = join(folder, `${index}.ts`);
     await writeFile(entry, code);
-    const built = await build({ entry: ENTRY, files: { [ENTRY]: entry }, timeMs: BUILD_TIME_MS });
+    const built = await buildInTime({ entry: ENTRY, files: { [ENTRY]: entry }, timeMs: BUILD_TIME_MS });
     if (built.outcome !== 'built') throw new Error(JSON.stringify(built));
     const declared = capabilities.split(', ').filter((one) => one !== '');
     ({ accountId } = await fixture.install({ slug: slugs[index] ?? '', code: built.bundle, capabilities: declared }));

@@ -4,7 +4,7 @@ import type { RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { stop } from 'esbuild';
 import { BUILD_TIME_MS, ENTRY } from '../../api/package/bundle.ts';
-import { build } from '../../api/package/bundler-worker.ts';
+import { buildInTime } from '../../api/package/bundler-worker.ts';
 import { readFrontmatter } from '../../api/package/frontmatter.ts';
 import { listSecretUses, manifest, resolveSettings } from '../../sdk/contract/manifest.ts';
 import type { SupervisorOptions } from '../../supervisor/supervisor.ts';
@@ -29,7 +29,7 @@ export async function readExample(slug: string, given: Configuration = {}): Prom
   const readme = { path: 'readme.md', text: readFileSync(join(folder, 'readme.md'), 'utf8') };
   const { data } = readFrontmatter(readme, manifest);
   const hasFetch = data.capabilities.some((capability) => capability.startsWith('host.http:'));
-  const built = await build({ entry: ENTRY, files, hasFetch, timeMs: BUILD_TIME_MS });
+  const built = await buildInTime({ entry: ENTRY, files, hasFetch, timeMs: BUILD_TIME_MS });
   // Its service process would outlive the test.
   await stop();
   if (built.outcome !== 'built') throw new Error(JSON.stringify(built));

@@ -61,10 +61,13 @@ t.test('an interrupted check ends while the bundler runs', async (t) => {
   // That of an earlier test would be found before the bundling.
   await stopEsbuild();
   const interrupted = new AbortController();
-  const checked = bulkhead(['check'], { folder, localTools, signal: interrupted.signal });
+  let isOver = false;
+  const checked = bulkhead(['check'], { folder, localTools, signal: interrupted.signal }).finally(() => {
+    isOver = true;
+  });
   const isBundling = (): boolean =>
     listCandidates().some((pid) => readProcessStat(Number(pid))?.name.startsWith('esbuild'));
-  while (!isBundling()) await nextTurn();
+  while (!isOver && !isBundling()) await nextTurn();
   interrupted.abort();
   t.equal((await checked).code, 130);
 });

@@ -2,7 +2,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BUILD_TIME_MS, ENTRY } from '../../../api/package/bundle.ts';
-import { build } from '../../../api/package/bundler-worker.ts';
+import { buildInTime } from '../../../api/package/bundler-worker.ts';
 import { applyEdits, findSesEdits } from '../../../api/package/ses-source.ts';
 import { buildRealmEngine, type Engine, type EngineCase, frozenEngine, nodeEngine, runCases } from './engine.ts';
 import { CHECKS, findChange, findReason } from './reasons.ts';
@@ -70,7 +70,7 @@ async function bundleCase(code: string, folder: string): Promise<{ bundle: strin
   const files = { 'index.ts': join(folder, 'index.ts'), 'vendor/case.js': join(folder, 'case.js') };
   await writeFile(files['index.ts'], "import './vendor/case.js';");
   await writeFile(files['vendor/case.js'], code);
-  const result = await build({ entry: ENTRY, files, timeMs: BUILD_TIME_MS });
+  const result = await buildInTime({ entry: ENTRY, files, timeMs: BUILD_TIME_MS });
   if (result.outcome === 'built') return { bundle: result.bundle };
   return { refusal: result.outcome === 'refused' ? (result.locations[0]?.message ?? '') : result.outcome };
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { stop } from 'esbuild';
 import t from 'tap';
 import { BUILD_TIME_MS, ENTRY } from '../../../api/package/bundle.ts';
-import { build } from '../../../api/package/bundler-worker.ts';
+import { buildInTime } from '../../../api/package/bundler-worker.ts';
 import { mapFrames } from '../../../db/records/source-maps.ts';
 import { eventually } from '../../runner/eventually.ts';
 import { temporaryFolder } from '../../runner/harness.ts';
@@ -49,7 +49,7 @@ async function bundle(files: Readonly<Record<string, string>>): Promise<{ code: 
     staged[path] = join(folder, String(index));
     await writeFile(staged[path], text);
   }
-  const built = await build({ entry: ENTRY, files: staged, timeMs: BUILD_TIME_MS });
+  const built = await buildInTime({ entry: ENTRY, files: staged, timeMs: BUILD_TIME_MS });
   await stop();
   if (built.outcome !== 'built') throw new Error(JSON.stringify(built));
   return { code: built.bundle, sourceMap: built.sourceMap };
