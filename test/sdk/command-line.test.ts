@@ -6,11 +6,13 @@ import type { RequestListener } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { dirname, join } from 'node:path';
 import { PassThrough } from 'node:stream';
+import { mock } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import tls from 'node:tls';
 import { promisify } from 'node:util';
-import { stop as stopEsbuild } from 'esbuild';
+import { stop as stopEsbuild, transform } from 'esbuild';
 import t from 'tap';
+import { buildLocally } from '../../pack/local-build.ts';
 import { localTools } from '../../pack/local-tools.ts';
 import { openPlugin } from '../../pack/testing/testing.ts';
 import { Accounts, normalizeServiceUrl } from '../../sdk/cli/accounts.ts';
@@ -28,7 +30,7 @@ import { hashFiles, readTexts, uploadVersion } from '../../sdk/cli/package-uploa
 import type { Rest } from '../../sdk/cli/rest.ts';
 import type { Version } from '../../sdk/cli/rest-types.ts';
 import { renderTemplate, templates } from '../../sdk/cli/templates.ts';
-import { MIB, PACKAGE_FILES_MAX, PACKAGE_MAX_BYTES } from '../../sdk/contract/limits.ts';
+import { MIB, PACKAGE_FILES_MAX, PACKAGE_MAX_BYTES, SECOND } from '../../sdk/contract/limits.ts';
 import { connect } from '../../sdk/session/session.ts';
 import { BulkheadError } from '../../sdk/session/transport.ts';
 import { readProcessStat } from '../../service/lifecycle/process-stat.ts';
@@ -54,6 +56,10 @@ t.test('an error that a package throws cannot look like a line of the check', as
   });
 });
 
+/** Whether this process has started the bundler. */
+const runsEsbuild = (): boolean =>
+  listCandidates().some((pid) => readProcessStat(Number(pid))?.name.startsWith('esbuild'));
+
 t.test('an interrupted check ends while the bundler runs', async (t) => {
   const folder = await temporaryFolder(t);
   await writeFile(join(folder, 'readme.md'), '---\nname: A\ndescription: B\n---\n');
@@ -65,11 +71,28 @@ t.test('an interrupted check ends while the bundler runs', async (t) => {
   const checked = bulkhead(['check'], { folder, localTools, signal: interrupted.signal }).finally(() => {
     isOver = true;
   });
-  const isBundling = (): boolean =>
-    listCandidates().some((pid) => readProcessStat(Number(pid))?.name.startsWith('esbuild'));
-  while (!isOver && !isBundling()) await nextTurn();
+  while (!isOver && !runsEsbuild()) await nextTurn();
   interrupted.abort();
   t.equal((await checked).code, 130);
+});
+
+t.test('a build of the author’s own is not stopped with the idle bundler', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  const folder = await temporaryFolder(t);
+  const files = { 'readme.md': '---\nname: A\ndescription: B\n---\n', 'index.ts': '' };
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
+  const listed = Object.keys(files).map((path) => ({ path, at: join(folder, path) }));
+  const introspect = async () => ({ ok: false, message: 'not loaded here' }) as const;
+  await t.rejects(buildLocally(listed, 'a', await temporaryFolder(t), { introspect }), { message: /not loaded here/ });
+  let isOver = false;
+  const end = (): void => {
+    isOver = true;
+  };
+  void transform('let a: number', { loader: 'ts' }).then(end, end);
+  mock.timers.tick(600 * SECOND);
+  while (!isOver && runsEsbuild()) await nextTurn();
+  t.ok(isOver, 'esbuild never settles a build whose process was stopped');
 });
 
 t.test('every template passes the check', async (t) => {
